@@ -41,9 +41,9 @@ from awaken.core.inference import StopReason
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.core.store.threads import ThreadQuery
 from awaken.server import app
-from awaken.server.client_ids import Names
+from awaken.server.client_ids import ClientIds
 from awaken.server.event_frames import EventFrames
-from awaken.server.http_protocol import PatientHttp
+from awaken.server.http_protocol import LimitedHttpProtocol
 from awaken.server.limits import Limits
 from awaken.server.serve import bind
 
@@ -85,7 +85,7 @@ class Benched:
 
 
 async def _same_bytes(deltas: int) -> AsyncIterator[bytes]:
-    frames = EventFrames("t", 0, Names(""))
+    frames = EventFrames("t", 0, ClientIds(""))
     for n in range(deltas):
         await asyncio.sleep(0)
         if n == 0:
@@ -116,7 +116,7 @@ def _serve(listening: socket.socket, control: Connection) -> None:
             )
             config = uvicorn.Config(
                 Benched(app(runtime, limits=FREE)),
-                http=PatientHttp,
+                http=LimitedHttpProtocol,
                 lifespan="off",
                 log_level="error",
                 access_log=False,

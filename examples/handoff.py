@@ -8,7 +8,7 @@ import asyncio
 import tempfile
 
 from awaken import Agent, Runtime, tool
-from awaken.ext import Handoff
+from awaken.ext.handoff import Handoff
 from awaken.plugin import ACTIVE_AGENT
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 

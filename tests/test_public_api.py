@@ -9,15 +9,18 @@ import subprocess
 import sys
 import textwrap
 from importlib import import_module, metadata
+from pathlib import Path
 from types import ModuleType
 from typing import get_type_hints
 
 import pytest
 
 import awaken
+from awaken import paths
 from page_blocks import HOME, pages, public_names
 
 PUBLIC = public_names()
+SOURCE = Path(awaken.__file__).parent
 HEAVY = ("click", "rich", "pydantic", "jsonschema_rs")
 NEEDED = {"msgspec", "typing_extensions", "uuid_utils"}
 """What the core is built on; msgspec loads `typing_extensions` where it is installed."""
@@ -32,6 +35,7 @@ ENGINE = (
     "awaken.runtime.live",
     "awaken.engine",
     "awaken.models",
+    "awaken.paths",
     "awaken.worker.live_runs",
     "awaken.runtime.builder",
     "awaken.stores",
@@ -42,12 +46,17 @@ SELDOM = (
     "awaken.backend.child_agent",
     "awaken.backend.remote.lifecycle",
     "awaken.backend.subprocess",
+    "awaken.ext.tasks.listing",
     "awaken.ext.tasks.manager",
     "awaken.ext.tasks.plugin",
+    "awaken.ext.tasks.resolver",
+    "awaken.ext.tasks.store_journal",
+    "awaken.ext.tasks.task",
     "awaken.ext.tasks.task_tools",
     "awaken.ext.compaction.plugin",
     "awaken.core.schema_refs",
     "awaken.ext.handoff.plugin",
+    "awaken.paths",
     "awaken.runtime.replay",
     "awaken.stores.sqlite",
     "awaken.tool.isolation",
@@ -63,6 +72,8 @@ LAZY_PACKAGES = (
     "awaken.ext.tasks",
     "awaken.ext.compaction",
     "awaken.ext.handoff",
+    "awaken.ext.stop",
+    "awaken.ext.tasks.lazy_tasks",
     "awaken.runtime",
     "awaken.runtime.lazy_engine",
     "awaken.models",
@@ -154,6 +165,136 @@ def test_names_that_are_loaded_on_first_use_are_there(package: str) -> None:
         assert getattr(module, name) is getattr(module, name)
     with pytest.raises(AttributeError, match=f"{package!r} has no attribute 'nothing'"):
         module.nothing  # noqa: B018  # to look for it is the test
+
+
+def test_type_checkers_do_not_see_how_names_are_loaded() -> None:
+    """A checker that sees a module's `__getattr__` accepts any name of the module."""
+    seen = [
+        str(path.relative_to(SOURCE))
+        for path in sorted(SOURCE.rglob("*.py"))
+        for statement in ast.parse(path.read_text()).body
+        if isinstance(statement, ast.Assign | ast.FunctionDef)
+        and "__getattr__" in ast.unparse(statement).partition("\n")[0].partition("=")[0]
+    ]
+
+    assert seen == []
+
+
+def test_the_shelf_has_the_classes_of_each_folder() -> None:
+    folders = [module for module in PUBLIC if module.startswith("awaken.ext.")]
+    assert folders == sorted(
+        f"awaken.ext.{path.parent.name}" for path in (SOURCE / "ext").glob("*/__init__.py")
+    )
+    classes = {
+        name
+        for folder in folders
+        for name in PUBLIC[folder]
+        if isinstance(getattr(import_module(folder), name), type)
+    }
+
+    assert classes <= PUBLIC["awaken.ext"]
+    assert PUBLIC["awaken.ext"] <= set().union(*(PUBLIC[folder] for folder in folders))
+
+
+# -- names in the wrong place -------------------------------------------------------------------
+
+
+def test_a_name_is_looked_for_in_each_public_module() -> None:
+    assert sorted(paths.PUBLIC) == sorted(PUBLIC)
+
+
+@pytest.mark.parametrize("name", paths.FOREIGN)
+def test_the_word_of_another_library_is_answered_with_what_is_here(name: str) -> None:
+    named = re.findall(r"(?<![\w/])awaken(?:\.\w+)+", paths.FOREIGN[name])
+
+    assert named, "the answer names a path"
+    for path in named:
+        _find(path)
+    assert not [module for module in PUBLIC if name in PUBLIC[module]], "it is a name of ours"
+    with pytest.raises(ImportError, match=re.escape(f"use {paths.FOREIGN[name]}")):
+        getattr(awaken, name)
+
+
+@pytest.mark.parametrize("path", paths.MOVED)
+def test_an_earlier_path_is_answered_with_the_one_of_today(path: str) -> None:
+    package, _, name = path.rpartition(".")
+
+    import_module(paths.MOVED[path])
+    with pytest.raises(ImportError, match=f"use {re.escape(paths.MOVED[path])}$"):
+        getattr(import_module(package), name)
+    with pytest.raises(ModuleNotFoundError):
+        import_module(path)
+
+
+@pytest.mark.parametrize(
+    "module", ["awaken", "awaken.plugin", "awaken.ext", "awaken.tool", "awaken.toolsets"]
+)
+def test_a_name_of_another_module_is_answered_with_its_path(module: str) -> None:
+    here = import_module(module)
+    names = {name for names in PUBLIC.values() for name in names}
+    for name in names - {
+        "__version__",
+        "background",
+        *dir(here),
+    }:  # background: an earlier path, too
+        with pytest.raises(ImportError) as raised:
+            getattr(here, name)
+        beginning, _, path = str(raised.value).partition(": use ")
+
+        assert beginning == f"{module} has no {name}"
+        assert _find(path) is getattr(import_module(path.rpartition(".")[0]), name)
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("from awaken.plugin import CompactionPlugin", "awaken.ext.compaction.CompactionPlugin"),
+        ("from awaken.plugin import Plugin", "awaken.Plugin"),
+        ("from awaken.ext import PhaseHook", "awaken.plugin.PhaseHook"),
+        ("from awaken.ext import background", "awaken.ext.tasks"),
+        ("from awaken.ext.background import TaskOptions", "awaken.ext.tasks"),
+        ("import awaken.ext.background", "awaken.ext.tasks"),
+        ("from awaken import llm", "awaken.models"),
+        ("from awaken.events import Agent", "awaken.Agent"),
+        ("from awaken.blobs import SqliteStore", "awaken.stores.SqliteStore"),
+        ("from awaken.testing import Runtime", "awaken.Runtime"),
+    ],
+)
+def test_an_import_from_the_wrong_place_says_the_right_one(statement: str, told: str) -> None:
+    with pytest.raises(ImportError, match=f"use {re.escape(told)}$"):
+        exec(statement)
+
+
+def test_names_that_nothing_is_known_of_are_missing_as_usual() -> None:
+    assert not hasattr(awaken, "nothing")
+    assert not hasattr(awaken, "_FOREIGN")
+    assert paths.find_public("awaken.worker", "Agent") is None  # not a public module
+    assert import_module("awaken.ext").handoff is import_module("awaken.ext.handoff")
+
+
+def test_modules_that_cannot_be_imported_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("awaken.bus", "awaken.server"):
+        monkeypatch.setitem(sys.modules, module, None)
+
+    assert paths.find_public("awaken", "FakeClock") == "awaken.testing.FakeClock"
+    assert paths.find_public("awaken", "NatsBus") is None
+
+
+def _find(path: str) -> object:
+    """What a dotted path names, below the longest public module of it.
+
+    Raises:
+        AttributeError: it names nothing.
+    """
+    parts = path.split(".")
+    module = max((module for module in PUBLIC if path.startswith(f"{module}.")), key=len)
+    found: object = import_module(module)
+    for part in parts[len(module.split(".")) :]:
+        found = getattr(found, part)
+    return found
+
+
+# -- what an import costs -----------------------------------------------------------------------
 
 
 def test_importing_brings_nothing_heavy() -> None:

@@ -103,7 +103,12 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
     "ext": (
         "Built-in plugins",
         "Hand-overs, background tasks, summaries of long threads, and conditions that end a run.",
-        (Part("awaken.ext"),),
+        (
+            Part("awaken.ext.tasks"),
+            Part("awaken.ext.handoff"),
+            Part("awaken.ext.compaction"),
+            Part("awaken.ext.stop"),
+        ),
     ),
     "models": (
         "Models",

@@ -29,7 +29,7 @@ from awaken.errors import AwakenError
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
-from awaken.runtime import Agent, RemoteAgent, RunResult, hints
+from awaken.runtime import Agent, RemoteAgent, RunResult
 from awaken.tool import FrontEndTool, TypedTool, tool
 
 if typing.TYPE_CHECKING:
@@ -85,9 +85,7 @@ __all__ = [
     "tool",
 ]
 
-__getattr__, __dir__ = lazy.lazy_names(
+lazy.lazy_names(
     __name__,
     {"._version": "__version__", ".runtime": "Runtime", ".worker": "RunRequest"},
-    hints.FOREIGN,
-    beside=hints.BESIDE,
 )

@@ -13,6 +13,7 @@ from awaken.core.blobs import (
     put_bytes,
     read_bytes,
 )
+from awaken.lazy import lazy_names
 from awaken.stores.blobs.folder import FolderBlobs
 
 __all__ = [
@@ -26,3 +27,5 @@ __all__ = [
     "put_bytes",
     "read_bytes",
 ]
+
+lazy_names(__name__, {})  # an error about a name of another module says which

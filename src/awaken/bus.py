@@ -34,4 +34,4 @@ __all__ = [
     "Topic",
 ]
 
-__getattr__, __dir__ = lazy_names(__name__, {"awaken.stores.bus.nats.bus": "NatsBus"}, extra="nats")
+lazy_names(__name__, {"awaken.stores.bus.nats.bus": "NatsBus"}, extra="nats")

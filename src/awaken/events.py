@@ -54,6 +54,7 @@ from awaken.core.lifecycle import (
     TerminationReason,
 )
 from awaken.core.tool import ProgressStatus, ToolCallProgress
+from awaken.lazy import lazy_names
 
 __all__ = [
     "DURABLE",
@@ -108,3 +109,5 @@ __all__ = [
     "dumps_text",
     "is_terminal",
 ]
+
+lazy_names(__name__, {})  # an error about a name of another module says which

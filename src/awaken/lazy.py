@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.machinery import PathFinder
 from typing import Any
 
 
 def lazy_names(
     package: str,
     homes: Mapping[str, str],
-    foreign: Mapping[str, str] | None = None,
     *,
     extra: str | None = None,
-    beside: Sequence[str] = (),
     otherwise: str | None = None,
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Returns a `__getattr__` and a `__dir__` for a module.
+) -> Callable[[str], Any]:
+    """Gives a module names that are loaded on first use: sets its `__getattr__`, which is returned,
+    and its `__dir__`.
 
     The first use of a name imports the module that defines it and keeps the value. So
-    `from awaken.ext import background` is cheap, and `background.TaskOptions` imports what task
-    options need. For type checkers, the module imports the same names under `TYPE_CHECKING`.
+    `from awaken.ext import tasks` is cheap, and `tasks.TaskOptions` imports what task options need.
+    For type checkers, the module imports the same names under `TYPE_CHECKING`. It does not assign
+    the functions itself, because a checker that sees a `__getattr__` accepts any name.
+
+    If a public module does not have a name, the error says what to use instead, where
+    `awaken.paths` knows it.
 
     Args:
-        package: the `__name__` of the module that gets the two functions.
+        package: the `__name__` of the module.
         homes: the names that each module defines, separated by blanks. A package may write its own
             modules with a leading dot, as in `.limits`.
-        foreign: names of other libraries that people look for here, and what to write instead.
-        beside: modules in which to look for a name that is not here, to say so.
         otherwise: what an error for a name that is nowhere says besides.
         extra: the extra of the installation that the modules need; an error for a module that is
             missing says how to install it.
@@ -36,16 +38,8 @@ def lazy_names(
     home_of = {name: module for module, names in homes.items() for name in names.split()}
 
     def find(name: str) -> Any:
-        if foreign is not None and name in foreign:
-            # Not an AttributeError, of which `from … import` would drop the text.
-            raise ImportError(f"{package} has no {name}: use {foreign[name]}")
         if name not in home_of:
-            for other in () if name.startswith("_") else beside:
-                if name in import_module(other).__all__:
-                    raise ImportError(f"{package} has no {name}: use {other}.{name}")
-            if otherwise is not None and not name.startswith("_"):
-                raise ImportError(f"{package} has no {name}: {otherwise}")
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise _unknown_name(package, name, otherwise)
         try:
             home = import_module(home_of[name], package)
         except ModuleNotFoundError as error:
@@ -62,4 +56,22 @@ def lazy_names(
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *home_of})
 
-    return find, names
+    vars(sys.modules[package]).update(__getattr__=find, __dir__=names)
+    return find
+
+
+def _unknown_name(package: str, name: str, otherwise: str | None) -> AttributeError | ImportError:
+    # Not an AttributeError where there is an answer: `from … import` would drop its text.
+    if not name.startswith("_") and not _has_submodule(package, name):
+        instead: str | None = import_module("awaken.paths").find_public(package, name)
+        if instead is not None:
+            return ImportError(f"{package} has no {name}: use {instead}")
+        if otherwise is not None:
+            return ImportError(f"{package} has no {name}: {otherwise}")
+    return AttributeError(f"module {package!r} has no attribute {name!r}")
+
+
+def _has_submodule(package: str, name: str) -> bool:
+    # `from awaken.ext import tasks` asks for the attribute before it imports the submodule.
+    folders = getattr(sys.modules[package], "__path__", None)
+    return folders is not None and PathFinder.find_spec(f"{package}.{name}", folders) is not None

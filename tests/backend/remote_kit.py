@@ -42,7 +42,7 @@ from awaken.core.run import (
 )
 from awaken.core.spec import AgentSpec
 from awaken.core.store.store import Store
-from awaken.engine.prepared_run import FirstCommit, PreparedRun, RunControls, RunServices
+from awaken.engine.run_setup import FirstCommit, RunControls, RunServices, RunSetup
 from awaken.ids import SequentialIds
 from awaken.plugin.resolved_agent import ResolvedBackendAgent
 from awaken.stores.memory import MemoryStore
@@ -182,11 +182,11 @@ class Far:
         previous_state: PersistedState | None = None,
         is_continuation: bool = False,
     ) -> AgentRunResult:
-        start = await self._start(texts or ("hello",), run_id)
+        setup = await self._setup(texts or ("hello",), run_id, is_continuation)
         request = BackendRootRunRequest(
             agent_id=AGENT,
-            messages=start.first.messages,
-            new_messages=start.first.messages,
+            messages=setup.first_commit.messages,
+            new_messages=setup.first_commit.messages,
             sink=self.sink,
             resolver=NoAgents(),
             run_identity=identity(run_id),
@@ -197,10 +197,10 @@ class Far:
             AgentSpec(id=AGENT, model_id=MODEL, system_prompt=""), backend=_Timed(self)
         )
         return await execute_remote_root_lifecycle(
-            agent, request, CREATED, self.token, previous_state, start=start
+            agent, request, CREATED, self.token, previous_state, setup=setup
         )
 
-    async def _start(self, texts: tuple[str, ...], run_id: str) -> PreparedRun:
+    async def _setup(self, texts: tuple[str, ...], run_id: str, is_continuation: bool) -> RunSetup:
         thread = await self.store.load_thread(THREAD) if self.store is not None else None
         previous = await self.store.load_run(run_id) if self.store is not None else None
         length = thread.message_count if thread is not None else 0
@@ -208,11 +208,16 @@ class Far:
             Message.user(text, id=f"asked-{length + place}")
             for place, text in enumerate(texts, start=1)
         ]
-        return PreparedRun(
-            services=RunServices(resolver=NoAgents(), clock=self.clock, ids=self.ids),
+        return RunSetup(
+            identity=identity(run_id),
+            sink=self.sink,
+            services=RunServices(
+                resolver=NoAgents(), store=self.store, clock=self.clock, ids=self.ids
+            ),
             controls=RunControls(leave=self.leave),
             thread=ThreadContextSnapshot(log_length=length, previous=previous and bare(previous)),
-            first=FirstCommit(messages=asked, request=ASKED),
+            first_commit=FirstCommit(messages=asked, request=ASKED),
+            is_continuation=is_continuation,
         )
 
     async def record(self, run_id: str = RUN) -> RunRecord:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
 from awaken.backend import (
     BackendAgentNotFound,
     BackendControl,
-    BackendDelegateRunRequest,
     BackendLocalRootContext,
     BackendLoopError,
-    BackendParentContext,
     BackendRootRunRequest,
     BackendRunStatus,
     ExecutionFailed,
     LocalBackend,
 )
 from awaken.core.aio.cancel import CancellationToken
-from awaken.core.event import CollectingSink, NullEventSink, RunFinish, RunStart
+from awaken.core.event import CollectingSink, RunFinish, RunStart
 from awaken.core.identity import RunIdentity, RunOrigin
 from awaken.core.inbox import InboxSender
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Suspended
@@ -29,34 +26,17 @@ from awaken.core.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.core.state.run_keys import RUN_LIFECYCLE
 from awaken.core.state.store import StateStore
 from awaken.core.suspension import ToolCallResume, ToolCallStatus
-from awaken.engine import LoopStatePlugin, build_agent_env
+from awaken.engine import LoopStatePlugin
 from awaken.engine.phases import PhaseRuntime
 from awaken.errors import AgentNotFound, InferenceFailed, KeyAlreadyRegistered, PhaseError
 from awaken.plugin.env import install_plugin
-from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.stores.memory import MemoryStore
 from awaken.testing import EchoTool, ScriptedModel, text_response, tool_call_response
+from delegate_request_kit import FixedResolver, delegate_request
 
 pytestmark = pytest.mark.anyio
-
-
-class FixedResolver:
-    """Knows one agent; each time it is asked, the agent's environment is made anew."""
-
-    def __init__(self, agent: ResolvedAgent, plugins: Sequence[Plugin] = ()) -> None:
-        self.agent = agent
-        self.plugins = list(plugins)
-
-    def resolve(self, agent_id: str) -> ResolvedAgent:
-        return self.agent.with_env(build_agent_env(self.plugins, self.agent))
-
-    def resolve_execution(self, agent_id: str) -> ResolvedAgent:
-        return self.resolve(agent_id)
-
-    def agent_ids(self) -> list[str]:
-        return [self.agent.spec.id]
 
 
 class EmptyResolver:
@@ -95,24 +75,6 @@ def phases_with_loop_state() -> PhaseRuntime:
 
 def delegate_agent(model: ScriptedModel) -> ResolvedAgent:
     return ResolvedAgent.new("delegate", "m", "sys", model)
-
-
-def delegate_request(
-    resolver: FixedResolver | EmptyResolver, text: str, control: BackendControl | None = None
-) -> BackendDelegateRunRequest:
-    return BackendDelegateRunRequest(
-        agent_id="delegate",
-        messages=[Message.user(text)],
-        new_messages=[Message.user(text)],
-        sink=NullEventSink(),
-        resolver=resolver,
-        parent=BackendParentContext(
-            parent_run_id="parent-run",
-            parent_thread_id="parent-thread",
-            parent_tool_call_id="tool-1",
-        ),
-        control=control or BackendControl(),
-    )
 
 
 def root_request(

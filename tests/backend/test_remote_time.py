@@ -13,7 +13,7 @@ from awaken.core.account import Account
 from awaken.core.budget import Amount, Budget, Spending
 from awaken.core.lifecycle import NATURAL_END, RunStatus, Stopped
 from awaken.core.run import AgentRunResult
-from awaken.engine.prepared_run import PreparedRun
+from awaken.engine.run_setup import RunSetup
 from awaken.errors import RunLeft
 from awaken.stores.memory import MemoryStore
 
@@ -27,10 +27,10 @@ class Limited(Far):
 
     account: Account
 
-    async def _start(self, texts: tuple[str, ...], run_id: str) -> PreparedRun:
-        start = await super()._start(texts, run_id)
-        start.controls.budget = self.account
-        return start
+    async def _setup(self, texts: tuple[str, ...], run_id: str, is_continuation: bool) -> RunSetup:
+        setup = await super()._setup(texts, run_id, is_continuation)
+        setup.controls.budget = self.account
+        return setup
 
 
 async def run_limited(account: Account, backend: Any) -> AgentRunResult:

@@ -12,7 +12,7 @@ from awaken.codec import loads
 from awaken.core.event import ActivitySnapshot, RunEvent, RunFinish, RunStart
 from awaken.core.lifecycle import CANCELLED, NATURAL_END
 from awaken.core.task import TaskStatus
-from awaken.runtime.waiting import BackgroundTask
+from awaken.ext.tasks.listing import BackgroundTask
 
 NEWS = '"result":"the mill is old"'
 

@@ -57,7 +57,7 @@ def test_another_model_can_be_asked_instead(here: Here) -> None:
 def test_agents_that_run_elsewhere_are_agents_too(here: Here, home: Path) -> None:
     (home / "bad.py").write_text(
         "from awaken import Agent, RemoteAgent\n"
-        "far = RemoteAgent('far', 'python:awaken.cli.builtin_agent:built_in_agent')\n"
+        "far = RemoteAgent('far', 'python:awaken.cli.builtin_agent:build_builtin_agent')\n"
         "team = [Agent('near', model='demo', delegates=[far]), far]\n"
     )
     alone = here("run", "bad:far", "calculate 6 * 7")

@@ -18,7 +18,7 @@ from awaken.core.run import RunRecord
 from awaken.core.store.threads import Page
 from awaken.core.task import TaskStatus
 from awaken.core.thread import Thread
-from awaken.runtime.waiting import BackgroundTask
+from awaken.ext.tasks.listing import BackgroundTask
 
 
 def load_team(home: Path) -> ModuleType:

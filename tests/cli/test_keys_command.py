@@ -12,7 +12,7 @@ import pytest
 from awaken.cli import main
 from awaken.core.access import KeyEntry, Terms
 from awaken.core.budget import Budget
-from awaken.server.keys import KeyFile, StoreKeys, add_key, known_key
+from awaken.server.keys import KeyFile, StoreKeys, add_key, find_key
 from awaken.stores.sqlite import SqliteStore
 
 
@@ -46,7 +46,7 @@ def test_keys_are_made_listed_and_revoked(
     assert key not in file.read_text()
     file.write_text("# ours\n" + file.read_text())
     keys = KeyFile(file)
-    found = asyncio.run(known_key(keys, {"authorization": f"bEaReR {key}"}))
+    found = asyncio.run(find_key(keys, {"authorization": f"bEaReR {key}"}))
     assert found is not None
     known = found[1].principal(found[0])
     assert (known.id, known.scope, known.roles, known.agents) == (
@@ -59,8 +59,8 @@ def test_keys_are_made_listed_and_revoked(
     first, second = json.loads(listed)
     assert (first["name"], second["roles"]) == ("web", ["admin"])
     assert _run(capsys, "revoke", first["id"], *at)[0] == 0
-    assert asyncio.run(known_key(keys, {"authorization": f"Bearer {key}"})) is None
-    assert asyncio.run(known_key(keys, {"authorization": f"Bearer {other}"})) is not None
+    assert asyncio.run(find_key(keys, {"authorization": f"Bearer {key}"})) is None
+    assert asyncio.run(find_key(keys, {"authorization": f"Bearer {other}"})) is not None
     assert file.read_text().startswith("# ours\n")
     assert "web" not in _run(capsys, "list", *at)[1]
 
@@ -104,7 +104,7 @@ def test_keys_are_kept_in_the_store(
         store = SqliteStore(tmp_path / "shop.db")
         try:
             head = {"authorization": f"Bearer {key}"}
-            return await known_key(StoreKeys(store.access), head), key.encode()
+            return await find_key(StoreKeys(store.access), head), key.encode()
         finally:
             await store.close()
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from awaken import Runtime
-from awaken.backend.local import LocalBackend, new_phase_runtime
+from awaken.backend.local import LocalBackend, new_run_state
 from awaken.backend.subprocess import SubprocessBackendFactory
 from awaken.core.backend import (
     BackendLocalRootContext,
@@ -102,7 +102,7 @@ class LocalSubject(WatchedSubject):
     async def prepare(self, request: BackendRootRunRequest) -> BackendRootRunRequest:
         """A run that may go on later has its phases, and its log, from before."""
         env = self.resolver.resolve(request.agent_id).env
-        phases = self._phases.get(request.run_identity.run_id) or new_phase_runtime(env)
+        phases = self._phases.get(request.run_identity.run_id) or PhaseRuntime(new_run_state(env))
         env.bind(phases.store, None)
         request = msgspec.structs.replace(request, local=BackendLocalRootContext(phases))
         if request.agent_id != BackendPart.ASKING:

@@ -49,7 +49,7 @@ const own = events.filter((told) => told.run_id === runId);
 const steps = grow(own).root.children.filter((node) => node.kind === 'step');
 const rows = steps.map((node) => ({
   step: node.more.number, message_id: node.more.messageId, seq: 1, started_at_ms: node.startedAt, ended_at_ms: node.endedAt,
-  input_tokens: node.input, output_tokens: node.output, cost: node.cost, words: node.said,
+  input_tokens: node.input, output_tokens: node.output, cost: node.cost, words: node.text,
   ...(node.status === 'succeeded' ? {} : { outcome: node.status }),
 }));
 for (let known = 0; known <= rows.length; known += 1) {
@@ -70,10 +70,10 @@ const start = events.find((told) => told.event.event_type === 'step_start');
 const live = (event) => ({ thread_id: start.thread_id, run_id: runId, at_ms: start.at_ms, event });
 const upTo = events.slice(0, events.indexOf(start) + 1);
 const tree = grow([...upTo, live({ event_type: 'text_delta', delta: 'I thi' }), live({ event_type: 'tool_call_start', id: 'x', name: 'pay' })]);
-assert.equal(tree.root.children[0].said, 'I thi');
+assert.equal(tree.root.children[0].text, 'I thi');
 assert.equal(tree.root.children[0].children.length, 1);
 tree.take(live({ event_type: 'stream_reset', reason: 'again' }));
-assert.equal(tree.root.children[0].said, '');
+assert.equal(tree.root.children[0].text, '');
 assert.deepEqual(shown(tree), shown(grow(upTo)));
 
 // A run that waited for two days is readable: the wait is one cut.
@@ -98,7 +98,7 @@ assert.deepEqual(changesBetween({ a: 1, b: { c: 2 } }, { a: 1, b: { c: 3 } }), [
 assert.deepEqual(pieces('a\u202eb').map((piece) => piece.mark ?? piece.text), ['a', 'U+202E', 'b']);
 
 // A reader of Markdown never makes a node outside its list, and its links lead to pages.
-const { blocksOf, hiddenPlace } = await load('markdown.mjs');
+const { blocksOf, hiddenTarget } = await load('markdown.mjs');
 const letters = ['*', '**', '`', '```', '\n', '\n\n', '- ', '1. ', '# ', '> ', '[a](', 'https://b.example', 'javascript:x', ')', '![', '<b>', ' ', 'word', '_', '|', '|---|', '| a | b |\n|---|---|\n'];
 let seed = 7;
 const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
@@ -121,7 +121,7 @@ assert.deepEqual(blocksOf('a|b\n| :--- | ---:|\nc|d').map((block) => block.kind)
 assert.deepEqual(blocksOf('a|b\n| -- | - |').map((block) => block.kind), ['paragraph']);
 
 // A link says where it leads, unless its text is the address.
-const linked = (text, href) => hiddenPlace(blocksOf(`[${text}](${href})`)[0].spans[0]);
+const linked = (text, href) => hiddenTarget(blocksOf(`[${text}](${href})`)[0].spans[0]);
 assert.equal(linked('https://bank.co.uk/login', 'https://k.co/x'), 'k.co');
 assert.equal(linked('the bank', 'mailto:ann@k.co'), 'ann@k.co');
 for (const same of ['https://k.co', 'https://k.co/x?y#z', 'https://k.co:8443/x', 'mailto:ann@k.co?subject=x']) assert.equal(linked(same, same), '');
@@ -139,8 +139,8 @@ assert.equal(pieces('👩🏽‍🔧').length, 1);
 assert.deepEqual(pieces('a\u200db').map((piece) => piece.mark ?? piece.text), ['a', 'U+200D', 'b']);
 
 // A tool's colours are pieces, and no other escape is taken away.
-const { coloured } = await load('format.mjs');
-assert.deepEqual(coloured('a\u001b[1;31mb\u001b[0mc\u001b[2J'), [{ text: 'a', colour: null }, { text: 'b', colour: 1 }, { text: 'c\u001b[2J', colour: null }]);
+const { splitColours } = await load('format.mjs');
+assert.deepEqual(splitColours('a\u001b[1;31mb\u001b[0mc\u001b[2J'), [{ text: 'a', colour: null }, { text: 'b', colour: 1 }, { text: 'c\u001b[2J', colour: null }]);
 
 // Arguments become fields and come back as they were, with every digit of their numbers.
 const { fieldsOfValue, fieldsOfSchema, parse, readFields } = await load('json.mjs');

@@ -35,4 +35,4 @@ async def test_an_endless_override_is_refused_with_its_name(field: str) -> None:
     agent = Agent("a", model=ScriptedModel(["hi"]))
     async with Runtime([agent]) as runtime:
         with pytest.raises((AwakenError, ValueError), match=field):
-            await runtime.run("a", "go", overrides=InferenceOverride(**endless))
+            await runtime.run("a", "go", settings=InferenceOverride(**endless))

@@ -82,7 +82,7 @@ async def test_what_is_noted_while_a_commit_is_under_way_is_sent_with_the_next_o
     await journal.commit((Message.user("one", id="1"),), RECORD, {}, {}, wait=False)
     journal.note(StepEnd())
     store.gate.set()
-    await journal.settled()
+    await journal.wait_settled()
     assert sink.take() == []
 
     await journal.commit((Message.user("two", id="2"),), RECORD, {}, {})
@@ -114,7 +114,7 @@ async def test_a_commit_that_is_left_twice_is_found_out_by_the_third_who_asks() 
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
-    second = asyncio.ensure_future(journal.settled())
+    second = asyncio.ensure_future(journal.wait_settled())
     await store.read.wait()
     second.cancel()
     with pytest.raises(asyncio.CancelledError):

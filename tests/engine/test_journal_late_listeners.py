@@ -34,7 +34,7 @@ async def test_it_finds_out_that_the_event_is_missing() -> None:
         assert standing is not None
         assert cursor.on_publisher_state(standing) == []
         await _commit(journal)
-        await journal.tell(TextDelta(delta="word"))
+        await journal.send_transient(TextDelta(delta="word"))
         heard = await subscription.receive()
         with pytest.raises(Desynchronized):
             cursor.on_live_events(heard.events, [])

@@ -81,7 +81,7 @@ async def test_a_commit_nobody_waits_for_takes_what_was_there_by_then() -> None:
     journal.extras.sends.append(done(1))
     await commit(journal, 1, wait=False)
     journal.extras.sends.append(done(2))
-    await journal.settled()
+    await journal.wait_settled()
     assert await heard(store) == [1]
 
     await commit(journal, 2)

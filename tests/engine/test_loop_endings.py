@@ -400,7 +400,7 @@ async def test_an_override_without_a_name_is_an_inference_error() -> None:
     stage = Stage(Agent("a", model=CheckedModel("hello")))
 
     with pytest.raises(InferenceFailed) as caught:
-        await stage.run(overrides=InferenceOverride(upstream_model="  "))
+        await stage.run(settings=InferenceOverride(upstream_model="  "))
 
     text = "inference failed: inference override upstream_model cannot be empty"
     assert str(caught.value) == text

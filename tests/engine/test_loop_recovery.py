@@ -19,7 +19,7 @@ from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import ResumeAction, TicketStatus, ToolCallResumeMode
 from awaken.core.tool import OUTCOME_UNKNOWN, ToolEffect
 from awaken.core.tool_context import Tool
-from awaken.engine.call_results import confirmed, unknown_outcome
+from awaken.engine.call_results import build_confirmed_result, unknown_outcome
 from awaken.errors import AwakenError, PhaseError, StorageError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import tool_call_response, tool_calls_response
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 
 CALL = tool_call_response("on it", "deed", "c1", {"n": 7})
 UNKNOWN = unknown_outcome("deed", "the process ended while the call was under way").model_text()
-CONFIRMED = confirmed("deed").model_text()
+CONFIRMED = build_confirmed_result("deed").model_text()
 
 
 async def after_a_crash(deed: Deed, *more: Any, model: CheckedModel | None = None) -> Stage:

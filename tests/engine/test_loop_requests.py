@@ -58,12 +58,12 @@ def override(**fields: object) -> Command:
     return Command().schedule_action(SET_INFERENCE_OVERRIDE, InferenceOverride(**fields))  # type: ignore[arg-type]
 
 
-async def test_run_overrides_reach_every_request() -> None:
+async def test_settings_of_a_run_reach_every_request() -> None:
     """01/A-10: the run's own parameters, in each of its steps; the model moves to the request."""
     model = CheckedModel(LOOK, "done", "plain")
     stage = Stage(Agent("a", model=model, tools=[look]))
 
-    await stage.run(overrides=InferenceOverride(upstream_model="bigger", temperature=0.2))
+    await stage.run(settings=InferenceOverride(upstream_model="bigger", temperature=0.2))
     await stage.run("again")
 
     assert [r.upstream_model for r in model.asked] == ["bigger", "bigger", "checked"]
@@ -96,7 +96,7 @@ async def test_run_beats_step_beats_agent() -> None:
     model = CheckedModel(LOOK, "done", "alone")
     stage = Stage(Agent("a", model=model, tools=[look], plugins=[step], reasoning_effort="low"))
 
-    await stage.run(overrides=InferenceOverride(max_tokens=7))
+    await stage.run(settings=InferenceOverride(max_tokens=7))
     await stage.run("again")
 
     assert [r.overrides for r in model.asked] == [

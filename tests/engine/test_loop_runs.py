@@ -35,7 +35,7 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.backend import BackendRootRunRequest, ThreadContextSnapshot
+from awaken.backend import ThreadContextSnapshot
 from awaken.core.event import (
     InferenceComplete,
     NullEventSink,
@@ -79,7 +79,7 @@ from awaken.core.suspension import (
 from awaken.engine import LoopStatePlugin, prepare_resume
 from awaken.engine.live_run import LiveRun
 from awaken.engine.phases import PhaseRuntime
-from awaken.engine.prepared_run import FirstCommit, PreparedRun, RunControls, RunServices
+from awaken.engine.run_setup import FirstCommit, RunControls, RunServices, RunSetup
 from awaken.engine.step_calls import StepCalls
 from awaken.engine.tool_calls import groups
 from awaken.errors import InferenceFailed
@@ -378,21 +378,15 @@ def test_a_resuming_call_runs_between_its_neighbours() -> None:
     agent = ResolvedAgent.new("a", "m", "", ScriptedModel([])).with_tool(EchoTool())
     identity = RunIdentity(thread_id="t", run_id="r", agent_id="a")
     resolver = NoResolver()
-    request = BackendRootRunRequest(
-        agent_id="a",
-        messages=[],
-        new_messages=[],
+    setup = RunSetup(
+        identity=identity,
         sink=NullEventSink(),
-        resolver=resolver,
-        run_identity=identity,
-    )
-    start = PreparedRun(
         services=RunServices(resolver=resolver),
         controls=RunControls(),
         thread=ThreadContextSnapshot(),
-        first=FirstCommit(),
+        first_commit=FirstCommit(),
     )
-    run = LiveRun(agent, PhaseRuntime(store), request, start)
+    run = LiveRun(agent, PhaseRuntime(store), setup)
     calls = tool_calls_response("", *[("echo", f"c{n}", {}) for n in range(1, 6)]).tool_calls
     state = ToolCallState(
         call_id="c3", tool_name="echo", arguments={}, status=ToolCallStatus.RESUMING
@@ -737,7 +731,7 @@ async def test_an_override_of_the_model_lasts_over_continuations() -> None:
     model = CheckedModel(max_tokens_response("half"), "whole")
     stage = Stage(Agent("a", model=model, tools=[look]))
 
-    await stage.run(overrides=InferenceOverride(upstream_model="bigger", max_tokens=9))
+    await stage.run(settings=InferenceOverride(upstream_model="bigger", max_tokens=9))
 
     assert [r.upstream_model for r in model.asked] == ["bigger", "bigger"]
     assert [[d.id for d in r.tools] for r in model.asked] == [["look"], ["look"]]

@@ -273,7 +273,7 @@ async def test_it_goes_on_with_the_options_it_was_asked_with() -> None:
         store,
         Agent("a", model=CheckedModel(asks("deed")), tools=[deed.tool]),
         deed.begun,
-        overrides=overrides,
+        settings=overrides,
         frontend_tools=(PICK,),
     ):
         model = CheckedModel("done")

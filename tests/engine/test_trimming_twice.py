@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from awaken import Message, ToolCall
 from awaken.core.transcript import effective_view
 from awaken.core.window import truncate
-from awaken.engine.transcript import Transcript
+from awaken.engine.transcript import LiveTranscript
 from awaken.ext.compaction.plan import summary_message
 
 
@@ -49,7 +49,7 @@ def test_summarising_up_to_a_message_twice_is_doing_it_once(
     ends = [m for m, after in zip(view, [*view[1:], None], strict=True) if not _follows(after)]
     boundary = data.draw(st.sampled_from(ends)).id
     assert boundary is not None
-    live = Transcript(view, (), log, len(log))
+    live = LiveTranscript(view, (), log, len(log))
     assert live.fold(boundary, summary_message("once", "s1")) is not None
     raw, shown = [*log, *live.take_pending()], list(live.view())
 

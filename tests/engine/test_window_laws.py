@@ -21,7 +21,7 @@ from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role
 from awaken.core.transcript import effective_view
 from awaken.core.window import DEFAULT_COUNTER, Window
-from awaken.engine.transcript import Transcript
+from awaken.engine.transcript import LiveTranscript
 from awaken.errors import StorageError
 from awaken.ext.compaction.plan import plan, summary_message
 from awaken.stores.memory import MemoryStore
@@ -62,7 +62,7 @@ class Thread:
         log = self.raw[skipped:]
         leading = self.raw[:1] if skipped and self.raw[0].role is Role.SYSTEM else []
         view = effective_view(log, self.open, skipped=skipped)
-        self.live = Transcript([*leading, *view], (), log, len(self.raw))
+        self.live = LiveTranscript([*leading, *view], (), log, len(self.raw))
         self.whole = skipped == 0
 
     def save(self) -> None:

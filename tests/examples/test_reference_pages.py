@@ -54,7 +54,8 @@ def test_the_reference_describes_exactly_the_public_names(site: Path) -> None:
         for name, module in sections:
             described.setdefault(module, set()).add(name)
 
-    assert described.keys() == public.keys()
+    # The names of `awaken.ext` are described in its folders.
+    assert described.keys() == public.keys() - {"awaken.ext"}
     assert {name for names in described.values() for name in names} == {
         name for names in public.values() for name in names
     }

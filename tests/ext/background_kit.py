@@ -14,7 +14,7 @@ from awaken.core.message import ToolCall
 from awaken.core.spec import AgentSpec
 from awaken.core.state.snapshot import Snapshot
 from awaken.core.state.store import StateStore
-from awaken.core.task import PersistedTaskMeta, TaskJournal
+from awaken.core.task import PersistedTaskMeta, TaskJournal, TaskParentContext
 from awaken.core.tool import ToolResult
 from awaken.core.tool_context import CURRENT_CALL, Tool, ToolCallContext
 from awaken.engine import LoopStatePlugin
@@ -23,10 +23,9 @@ from awaken.ext.tasks import (
     BackgroundTaskManager,
     BackgroundTaskPlugin,
     TaskContext,
-    TaskHandles,
-    TaskParentContext,
     TaskResult,
 )
+from awaken.ext.tasks.handles import TaskHandles
 from awaken.ext.tasks.task import TaskBody
 from awaken.ids import SequentialIds
 from awaken.plugin.env import install_plugin
@@ -81,7 +80,7 @@ class Bench:
             await self.manager.wait(task_ids)
 
     def record(self, task_id: str) -> PersistedTaskMeta:
-        return self.manager.book.records()[task_id]
+        return self.manager.records.state_records()[task_id]
 
     def status(self, task_id: str) -> str:
         summary = self.manager.get(task_id)

@@ -6,12 +6,7 @@ import asyncio
 from typing import Any
 
 from awaken import Agent, Runtime
-from awaken.backend import (
-    BackendLocalRootContext,
-    BackendRootRunRequest,
-    LocalBackend,
-)
-from awaken.backend.local import new_phase_runtime
+from awaken.backend.local import new_run_state
 from awaken.core.aio.cancel import CancellationToken
 from awaken.core.event import NullEventSink
 from awaken.core.identity import RunIdentity
@@ -21,11 +16,13 @@ from awaken.core.run import AgentRunResult, PersistedState
 from awaken.core.state.key import StateKey
 from awaken.core.state.run_keys import ACTIVE_AGENT, RUN_LIFECYCLE
 from awaken.core.state.store import StateStore, UnknownKeyPolicy
-from awaken.engine.prepared_run import (
+from awaken.engine import run_agent_loop
+from awaken.engine.phases import PhaseRuntime
+from awaken.engine.run_setup import (
     FirstCommit,
-    PreparedRun,
     RunControls,
     RunServices,
+    RunSetup,
     ThreadContextSnapshot,
 )
 from awaken.ext.tasks.state import BACKGROUND_TASK_STATE
@@ -48,38 +45,26 @@ class ThreadStage:
         self.runs += 1
         speaker = self._kept(ACTIVE_AGENT) or self._first
         agent = self._resolver.resolve(speaker)
-        phases = new_phase_runtime(agent.env)
+        store = self.store = new_run_state(agent.env)
         sender, receiver = inbox_channel()
-        agent.env.bind(phases.store, sender)
+        agent.env.bind(store, sender)
         if self.kept is not None:
-            phases.store.restore_thread_scoped(self.kept, UnknownKeyPolicy.SKIP)
-        self.store = phases.store
-        message = Message.user(text)
-        controls = RunControls(cancellation_token=self.token, owner_inbox=sender)
-        start = PreparedRun(
-            services=RunServices(resolver=self._resolver),
-            controls=controls,
-            thread=ThreadContextSnapshot(),
-            first=FirstCommit(),
-        )
-        request = BackendRootRunRequest(
-            agent_id=speaker,
-            messages=[message],
-            new_messages=[message],
-            sink=NullEventSink(),
-            resolver=self._resolver,
-            run_identity=RunIdentity(
+            store.restore_thread_scoped(self.kept, UnknownKeyPolicy.SKIP)
+        setup = RunSetup(
+            identity=RunIdentity(
                 thread_id="t", run_id=run_id or f"run-{self.runs}", agent_id=speaker
             ),
-            control=controls,
-            local=BackendLocalRootContext(phases, agent, start),
-            inbox=receiver,
+            sink=NullEventSink(),
+            services=RunServices(resolver=self._resolver),
+            controls=RunControls(cancellation_token=self.token, inbox=receiver, owner_inbox=sender),
+            thread=ThreadContextSnapshot(),
+            first_commit=FirstCommit(),
+            messages=[Message.user(text)],
         )
         async with asyncio.timeout(100):
-            result = await LocalBackend().execute_root(request)
-        self.kept = phases.store.export_thread_scoped()
-        assert result.run is not None
-        return result.run
+            result = await run_agent_loop(agent, PhaseRuntime(store), setup)
+        self.kept = store.export_thread_scoped()
+        return result
 
     def _kept(self, key: StateKey[Any, Any]) -> Any:
         stored = self.kept.extensions.get(key.name) if self.kept is not None else None

@@ -24,12 +24,12 @@ from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
 from awaken.ext.tasks import (
     BackgroundLimits,
     BackgroundTaskError,
-    CancelTaskTool,
     TaskContext,
     TaskOptions,
     TaskResult,
 )
 from awaken.ext.tasks.record_rules import family
+from awaken.ext.tasks.task_tools import CancelTaskTool
 
 pytestmark = pytest.mark.anyio
 

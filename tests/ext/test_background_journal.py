@@ -21,10 +21,10 @@ from awaken.ext.tasks import (
     BackgroundTaskError,
     BackgroundTaskManager,
     TaskContext,
-    TaskHandles,
     TaskOptions,
     TaskResult,
 )
+from awaken.ext.tasks.handles import TaskHandles
 from awaken.ext.tasks.record_rules import shorten_record
 
 pytestmark = pytest.mark.anyio
@@ -72,7 +72,7 @@ async def test_a_task_the_journal_refuses_does_not_start() -> None:
     await settle()
 
     assert started == []
-    assert bench.manager.book.records() == {}
+    assert bench.manager.records.state_records() == {}
     journal.before_begin = None
     await bench.ended(await bench.spawn(body, name="scout"))
     assert len(started) == 1
@@ -135,7 +135,7 @@ async def test_the_owner_is_told_by_the_journal_or_by_the_inbox(takes_over: bool
     event = {"kind": "completed", "task_id": task_id, "result": "x"}
     assert journal.ends == [("completed", event)]
     assert bench.events() == ([] if takes_over else [event])
-    await bench.restore_for_thread("thread-1", dict(bench.manager.book.records()))
+    await bench.restore_for_thread("thread-1", dict(bench.manager.records.state_records()))
     assert bench.events() == []
 
 
@@ -194,7 +194,7 @@ async def test_a_task_that_runs_in_another_process_is_not_an_orphan() -> None:
     journal = MemoryJournal()
     elsewhere = Bench(journal=journal)
     ids = [await elsewhere.spawn(until_cancelled) for _ in range(3)]
-    records = dict(elsewhere.manager.book.records())
+    records = dict(elsewhere.manager.records.state_records())
     await leave(elsewhere)
     uids = [records[task_id].uid for task_id in ids]
     ended = elsewhere.record(ids[1])
@@ -287,12 +287,12 @@ async def test_a_run_that_looks_for_a_task_taken_up_here_keeps_that_it_has_it() 
     here = Bench(journal=journal)
     BackgroundTaskManager(here.handles, journal=journal).resume_task(record, until_cancelled)
     here.manager.attach("thread-1", "run-2")
-    assert here.manager.book.records() == {}
+    assert here.manager.records.state_records() == {}
 
-    found = await here.manager.book.find_by_uid(record.uid, "thread-1")
+    found = await here.manager.records.find_by_uid(record.uid, "thread-1")
 
     assert found is not None
-    assert list(here.manager.book.records()) == [task_id]
+    assert list(here.manager.records.state_records()) == [task_id]
     await leave(here)
 
 

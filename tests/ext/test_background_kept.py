@@ -7,14 +7,10 @@ from background_kit import Bench, MemoryJournal, call, call_context, giving
 
 from awaken.codec import dumps_text
 from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
-from awaken.ext.tasks import (
-    BackgroundTaskManager,
-    TaskContext,
-    TaskResult,
-    WaitTaskTool,
-)
+from awaken.ext.tasks import BackgroundTaskManager, TaskContext, TaskResult
 from awaken.ext.tasks.record_rules import ERROR_KEPT, shorten_record
 from awaken.ext.tasks.state import BACKGROUND_TASK_STATE
+from awaken.ext.tasks.task_tools import WaitTaskTool
 
 pytestmark = pytest.mark.anyio
 
@@ -54,7 +50,7 @@ async def test_a_later_process_reads_results_from_the_journal() -> None:
     await first.ended(task_id)
 
     later = Bench(journal=journal)
-    await later.restore_for_thread("thread-1", dict(first.manager.book.records()))
+    await later.restore_for_thread("thread-1", dict(first.manager.records.state_records()))
     (summary,) = await later.wait([task_id])
     ctx = call_context(services={BackgroundTaskManager: later.manager})
     answer = await call(WaitTaskTool(later.manager), {"ids": [task_id]}, ctx)
@@ -107,7 +103,7 @@ async def test_what_a_thread_keeps_does_not_grow_with_its_tasks() -> None:
     for _ in range(20):
         await bench.ended(await bench.spawn(giving(LONG)))
 
-    assert len(bench.manager.book.records()) == most
+    assert len(bench.manager.records.state_records()) == most
     assert size(bench) < before + 100
     assert size(bench) < 300 * most
 

@@ -282,11 +282,11 @@ async def test_a_task_whose_children_run_is_kept_for_their_sake() -> None:
     for _ in range(3):
         await bench.ended(await bench.spawn(giving()))
 
-    assert top in bench.manager.book.records()
+    assert top in bench.manager.records.state_records()
     assert bench.cancel_tree(top) == 1
     await bench.ended(below)
     await bench.ended(await bench.spawn(giving()))
-    assert top not in bench.manager.book.records()
+    assert top not in bench.manager.records.state_records()
 
 
 async def test_nothing_else_is_kept_of_tasks_that_ended() -> None:

@@ -17,8 +17,8 @@ from background_kit import (
 )
 
 from awaken.codec import Json
-from awaken.core.task import PersistedTaskMeta, TaskStatus
-from awaken.ext.tasks import BackgroundTaskManager, TaskOptions, TaskParentContext
+from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
+from awaken.ext.tasks import BackgroundTaskManager, TaskOptions
 from awaken.ext.tasks.message_tools import SEND_MESSAGE_TOOL_ID, SendMessageTool
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,7 @@ async def test_whoever_looks_while_a_task_ends_sees_it_ended() -> None:
     await bench.spawn(giving("done"))
     async with asyncio.timeout(100):
         await journal.reached.wait()
-        looking = asyncio.ensure_future(bench.manager.book.catch_up(THREAD))
+        looking = asyncio.ensure_future(bench.manager.records.catch_up(THREAD))
         await settle()
         assert not looking.done()
         journal.go_on.set()
@@ -59,10 +59,10 @@ async def test_a_task_that_ended_in_another_process_is_on_record_as_ended() -> N
     journal = MemoryJournal(takes_over=True)
     elsewhere, here = Bench(journal=journal), Bench(journal=journal)
     await elsewhere.spawn(giving("done"), options=TaskOptions(uid="u1"))
-    here.manager.book.save(msgspec.structs.replace(elsewhere.record("bg_0"), uid="u1"))
+    here.manager.records.save(msgspec.structs.replace(elsewhere.record("bg_0"), uid="u1"))
     await elsewhere.ended("bg_0")
     assert here.status("bg_0") == "running"
-    await here.manager.book.catch_up(THREAD)
+    await here.manager.records.catch_up(THREAD)
     assert here.record("bg_0").status is TaskStatus.COMPLETED
 
 

@@ -12,13 +12,8 @@ from awaken.core.aio.cancel import CancellationToken
 from awaken.core.inbox import inbox_channel
 from awaken.core.state.store import StateStore
 from awaken.core.task import PersistedTaskMeta, TaskParentContext, TaskStatus
-from awaken.ext.tasks import (
-    BackgroundTaskManager,
-    TaskContext,
-    TaskHandles,
-    TaskOptions,
-    TaskResult,
-)
+from awaken.ext.tasks import BackgroundTaskManager, TaskContext, TaskOptions, TaskResult
+from awaken.ext.tasks.handles import TaskHandles
 from awaken.ext.tasks.state import BACKGROUND_TASK_STATE, ReplaceTasks
 from awaken.ids import SequentialIds
 
@@ -60,7 +55,7 @@ def over(
     """End a run as the loop does, and what it leaves in the store."""
     bench.inbox.close()
     bench.handles.detach(thread, run_id)
-    return dict(bench.manager.book.records())
+    return dict(bench.manager.records.state_records())
 
 
 # -- after a restart --------------------------------------------------------------------------
@@ -109,7 +104,9 @@ async def test_all_ghosts_are_repaired_though_the_store_holds_them_already() -> 
 
     await bench.restore_for_thread("thread-1", ghosts)
 
-    assert {task.status for task in bench.manager.book.records().values()} == {TaskStatus.FAILED}
+    assert {task.status for task in bench.manager.records.state_records().values()} == {
+        TaskStatus.FAILED
+    }
     assert len(bench.events()) == 3
     assert await bench.spawn(giving()) == "bg_3", "no id is used twice"
 
@@ -156,7 +153,7 @@ async def test_a_fork_does_not_wait_for_its_originals_tasks() -> None:
     fork = Bench(handles=original.handles)
     fork.manager.attach("fork", "run-2")
 
-    await fork.restore_for_thread("fork", dict(original.manager.book.records()))
+    await fork.restore_for_thread("fork", dict(original.manager.records.state_records()))
 
     copy = fork.record(task_id)
     assert copy.error == "task stayed with thread 'thread-1', this one was forked from it"
@@ -187,7 +184,7 @@ async def test_what_ended_between_two_runs_is_told_in_the_second() -> None:
     assert later.record(task_id).result == "through"
     event = {"kind": "completed", "task_id": task_id, "result": "through"}
     assert later.events() == [event]
-    await later.restore_for_thread("thread-1", dict(later.manager.book.records()))
+    await later.restore_for_thread("thread-1", dict(later.manager.records.state_records()))
     assert later.events() == [], "once"
 
 
@@ -302,7 +299,7 @@ async def test_an_end_while_the_inbox_is_full_is_told_later() -> None:
     await bench.ended(task_id)
     receiver.drain()
 
-    await bench.restore_for_thread("thread-1", dict(bench.manager.book.records()))
+    await bench.restore_for_thread("thread-1", dict(bench.manager.records.state_records()))
 
     assert receiver.drain() == [{"kind": "completed", "task_id": task_id, "result": "x"}]
 

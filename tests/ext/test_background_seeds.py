@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 from background_kit import until_cancelled
@@ -11,49 +10,27 @@ from background_kit import until_cancelled
 from awaken.backend import (
     BackendControl,
     BackendDelegateRunRequest,
-    BackendParentContext,
     BackendRunStatus,
     BackendStatusKind,
     LocalBackend,
 )
-from awaken.core.event import CollectingSink, EventSink, NullEventSink, RunStart
+from awaken.core.event import CollectingSink, NullEventSink, RunStart
 from awaken.core.message import Message
 from awaken.core.state.store import StateStore
-from awaken.engine import build_agent_env
-from awaken.ext.tasks import (
+from awaken.core.task import TaskParentContext
+from awaken.ext.tasks import BackgroundTaskManager, BackgroundTaskPlugin, TaskResult, TaskStatus
+from awaken.ext.tasks.task import (
     AgentTaskContext,
-    BackgroundTaskManager,
-    BackgroundTaskPlugin,
-    TaskParentContext,
-    TaskResult,
-    TaskStatus,
     current_background_task_context,
     current_background_task_id,
 )
 from awaken.plugin.env import ExecutionEnv
-from awaken.plugin.hook import Plugin
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 from awaken.testing.tools import CustomCancelTool
+from delegate_request_kit import FixedResolver, delegate_request
 
 pytestmark = pytest.mark.anyio
-
-
-class FixedResolver:
-    """Knows one agent; each time it is asked, the agent's environment is made anew."""
-
-    def __init__(self, agent: ResolvedAgent, plugins: Sequence[Plugin] = ()) -> None:
-        self.agent = agent
-        self.plugins = list(plugins)
-
-    def resolve(self, agent_id: str) -> ResolvedAgent:
-        return self.agent.with_env(build_agent_env(self.plugins, self.agent))
-
-    def resolve_execution(self, agent_id: str) -> ResolvedAgent:
-        return self.resolve(agent_id)
-
-    def agent_ids(self) -> list[str]:
-        return [self.agent.spec.id]
 
 
 def managed() -> BackgroundTaskManager:
@@ -66,22 +43,8 @@ def managed() -> BackgroundTaskManager:
     return manager
 
 
-def delegate_request(
-    resolver: FixedResolver, text: str, ctx: AgentTaskContext, sink: EventSink | None = None
-) -> BackendDelegateRunRequest:
-    return BackendDelegateRunRequest(
-        agent_id="delegate",
-        messages=[Message.user(text)],
-        new_messages=[Message.user(text)],
-        sink=sink or NullEventSink(),
-        resolver=resolver,
-        parent=BackendParentContext(
-            parent_run_id="parent-run",
-            parent_thread_id="parent-thread",
-            parent_tool_call_id="tool-1",
-        ),
-        control=BackendControl(cancellation_token=ctx.cancel_token),
-    )
+def control_of(ctx: AgentTaskContext) -> BackendControl:
+    return BackendControl(cancellation_token=ctx.cancel_token)
 
 
 async def test_execute_delegate_in_background_task_can_self_cancel_and_cascade() -> None:
@@ -113,7 +76,7 @@ async def test_execute_delegate_in_background_task_can_self_cancel_and_cascade()
             )
         )
         result = await LocalBackend().execute_delegate(
-            delegate_request(resolver, "cancel yourself", ctx)
+            delegate_request(resolver, "cancel yourself", control_of(ctx))
         )
         if result.status == BackendRunStatus.cancelled():
             return TaskResult.cancelled()
@@ -151,7 +114,7 @@ async def test_execute_delegate_preserves_existing_cancel_task_tool_in_backgroun
 
     async def worker(ctx: AgentTaskContext) -> TaskResult:
         result = await LocalBackend().execute_delegate(
-            delegate_request(resolver, "use custom cancel", ctx)
+            delegate_request(resolver, "use custom cancel", control_of(ctx))
         )
         if result.status.kind is BackendStatusKind.COMPLETED:
             return TaskResult.success({"response": result.response, "steps": result.steps})
@@ -197,7 +160,7 @@ async def test_in_a_task_cancel_task_is_the_only_tool_that_is_added() -> None:
     resolver = FixedResolver(ResolvedAgent.new("delegate", "m", "sys", model))
 
     async def worker(ctx: AgentTaskContext) -> TaskResult:
-        await LocalBackend().execute_delegate(delegate_request(resolver, "hello", ctx))
+        await LocalBackend().execute_delegate(delegate_request(resolver, "hello", control_of(ctx)))
         return TaskResult.success()
 
     task_id = await manager.spawn_agent_with_context(
@@ -215,7 +178,9 @@ async def test_parent_thread_id_reaches_the_childs_run_identity() -> None:
     resolver = FixedResolver(ResolvedAgent.new("delegate", "m", "sys", ScriptedModel(["done"])))
 
     async def worker(ctx: AgentTaskContext) -> TaskResult:
-        await LocalBackend().execute_delegate(delegate_request(resolver, "hello", ctx, sink))
+        await LocalBackend().execute_delegate(
+            delegate_request(resolver, "hello", control_of(ctx), sink)
+        )
         return TaskResult.success()
 
     task_id = await manager.spawn_agent_with_context(
@@ -236,7 +201,9 @@ async def test_a_delegate_reads_what_is_written_to_its_task() -> None:
 
     async def worker(ctx: AgentTaskContext) -> TaskResult:
         manager.send_task_inbox_message(ctx.task_id, "thread-1", "boss", "hurry up")
-        result = await LocalBackend().execute_delegate(delegate_request(resolver, "go", ctx))
+        result = await LocalBackend().execute_delegate(
+            delegate_request(resolver, "go", control_of(ctx))
+        )
         return TaskResult.success(result.response)
 
     model = ScriptedModel([text_response("done")])

@@ -26,18 +26,20 @@ from awaken.core.task import TaskParentContext, TaskStatus
 from awaken.core.tool_context import CURRENT_CALL
 from awaken.errors import ConfigError, UnknownKey
 from awaken.ext.tasks import (
-    AgentTaskContext,
     BackgroundTaskError,
     BackgroundTaskManager,
     TaskContext,
     TaskMessageError,
     TaskOptions,
     TaskResult,
+)
+from awaken.ext.tasks.state import BACKGROUND_TASK_STATE
+from awaken.ext.tasks.task import (
+    AgentTaskContext,
+    TaskBody,
     current_background_task_context,
     current_background_task_id,
 )
-from awaken.ext.tasks.state import BACKGROUND_TASK_STATE
-from awaken.ext.tasks.task import TaskBody
 
 pytestmark = pytest.mark.anyio
 

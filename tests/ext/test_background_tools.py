@@ -32,16 +32,14 @@ from awaken.ext.tasks import (
     BackgroundTaskError,
     BackgroundTaskManager,
     BackgroundTaskPlugin,
-    ListTasksTool,
     TaskContext,
-    TaskHandles,
     TaskOptions,
     TaskResult,
-    WaitTaskTool,
     background,
-    current_background_task_id,
 )
-from awaken.ext.tasks.task_tools import OUTPUT_PAGE
+from awaken.ext.tasks.handles import TaskHandles
+from awaken.ext.tasks.task import current_background_task_id
+from awaken.ext.tasks.task_tools import OUTPUT_PAGE, ListTasksTool, WaitTaskTool
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response
 

@@ -12,8 +12,8 @@ from awaken.core.inference import ContextWindowPolicy
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, ProviderError
 from awaken.core.message import Role
 from awaken.core.window import DEFAULT_COUNTER
-from awaken.ext.compaction import COMPACTED, FAILED, SKIPPED
 from awaken.ext.compaction.plan import plan, summary_text
+from awaken.ext.compaction.plugin import COMPACTED, FAILED, SKIPPED
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel, tool_call_response
 from awaken.testing.models import FunctionAnswer
 

@@ -17,7 +17,7 @@ from awaken.core.llm import ContentFiltered, InferenceRequest
 from awaken.core.message import CompactionInterval, Role
 from awaken.core.state.run_keys import SPENDING
 from awaken.errors import BuildError, ConfigError
-from awaken.ext.compaction import COMPACTED, FAILED, SKIPPED, STARTED
+from awaken.ext.compaction.plugin import COMPACTED, FAILED, SKIPPED, STARTED
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 from awaken.testing.models import FunctionAnswer

@@ -10,12 +10,12 @@ from awaken.codec import dumps, loads
 from awaken.core.lifecycle import Phase
 from awaken.core.state.key import Merge, Scope
 from awaken.core.state.run_keys import ACTIVE_AGENT
-from awaken.ext.handoff import (
+from awaken.ext.handoff import HandoffPlugin
+from awaken.ext.handoff.state import (
     HANDOFF,
     HANDOFF_COUNT,
     Activate,
     Clear,
-    HandoffPlugin,
     HandoffRequest,
     HandoffState,
     Handover,

@@ -18,7 +18,8 @@ from awaken.core.message import Role
 from awaken.core.state.run_keys import ACTIVE_AGENT
 from awaken.core.tool_context import ToolOutput
 from awaken.errors import ConfigError
-from awaken.ext.handoff import HANDOFF, Clear, Handoff, HandoffPlugin, HandoffRequest
+from awaken.ext.handoff import Handoff, HandoffPlugin
+from awaken.ext.handoff.state import HANDOFF, Clear, HandoffRequest
 from awaken.testing import FunctionModel, ScriptedModel, tool_call_response, tool_calls_response
 
 pytestmark = pytest.mark.anyio

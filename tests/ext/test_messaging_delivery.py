@@ -32,16 +32,17 @@ from awaken.core.task import (
 )
 from awaken.engine.phases import PhaseRuntime
 from awaken.errors import StoreUnavailable
-from awaken.ext.tasks import AgentTaskContext, BackgroundTaskPlugin, TaskResult
+from awaken.ext.tasks import BackgroundTaskPlugin, TaskResult
 from awaken.ext.tasks.state import (
     FAILED_MESSAGES,
     OUTBOX,
-    ClearDead,
+    ClearFailedMessages,
     DurableRoute,
     Enqueue,
     LiveInboxRoute,
     OutboxEntry,
 )
+from awaken.ext.tasks.task import AgentTaskContext
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.env import ExecutionEnv
 from awaken.stores.memory import MemoryStore
@@ -289,7 +290,7 @@ async def test_a_hook_that_is_asked_twice_sends_once() -> None:
         async def deliver(self, request: DurableMessageRequest) -> None:
             self.tried.append(request.message_id)
             if request.message_id == "m2":
-                post.store.update(FAILED_MESSAGES, ClearDead())
+                post.store.update(FAILED_MESSAGES, ClearFailedMessages())
                 raise ConnectionError("no")
 
     post, gate = Post(sink := Meddling()), Gate()

@@ -16,26 +16,21 @@ from awaken.core.state.key import Merge, Scope
 from awaken.core.state.run_keys import TOOL_RETRIES
 from awaken.core.task import DurableMessageRequest
 from awaken.core.tool_context import ToolOutput
-from awaken.ext.tasks import (
-    AgentTaskContext,
-    BackgroundTaskPlugin,
-    RecoverFailedMessagesTool,
-    SendMessageTool,
-    TaskResult,
-)
-from awaken.ext.tasks.message_tools import MessagePolicy
+from awaken.ext.tasks import BackgroundTaskPlugin, TaskResult
+from awaken.ext.tasks.message_tools import MessagePolicy, RecoverFailedMessagesTool, SendMessageTool
 from awaken.ext.tasks.state import (
     FAILED_MESSAGES,
     OUTBOX,
-    DeadLetter,
+    AddFailedMessage,
     DurableRoute,
     Enqueue,
+    FailedMessage,
     LiveInboxRoute,
     Outbox,
     OutboxEntry,
-    PushDead,
     RemoveMessage,
 )
+from awaken.ext.tasks.task import AgentTaskContext
 from awaken.plugin.env import ExecutionEnv
 from awaken.tool import execute_tool
 
@@ -285,8 +280,8 @@ async def test_messages_that_never_arrived_can_be_listed_replayed_and_cleared() 
     for n in range(2):
         route = entry(n).route
         assert isinstance(route, DurableRoute)
-        letter = DeadLetter(request=route.request, error="no answer")
-        store.update(FAILED_MESSAGES, PushDead(letter=letter))
+        failed = FailedMessage(request=route.request, error="no answer")
+        store.update(FAILED_MESSAGES, AddFailedMessage(message=failed))
 
     listed = await recover(store, {})
     assert listed.result.data == {

@@ -16,8 +16,7 @@ from awaken.core.spec import (
     TokenBudget,
 )
 from awaken.core.state.run_keys import StopConditionStats as Stats
-from awaken.ext.stop import evaluate
-from awaken.ext.stop.policy import first_stop
+from awaken.ext.stop.policy import evaluate, first_stop
 
 BOUNDARIES: list[tuple[StopConditionSpec, Stats, Stats, str]] = [
     (MaxRounds(rounds=3), Stats(step_count=2), Stats(step_count=3), "max_rounds"),

@@ -65,6 +65,6 @@ if __name__ == "__main__":
     for sdk in SDKS:
         import_module(sdk)
     idle_timeout.CHECK_SECONDS, stream_log.KEPT_AT_LOOK = 0.05, 1
-    import_module("awaken.engine.answer_listener").StreamLog = Telling  # type: ignore[attr-defined]
+    import_module("awaken.engine.live_answer").StreamLog = Telling  # type: ignore[attr-defined]
     for line in sys.stdin:
         fork(**json.loads(line))

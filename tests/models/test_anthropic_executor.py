@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
@@ -518,52 +517,6 @@ async def test_retry_after_may_be_a_date() -> None:
     error = await refused(answer, clock=FakeClock(60_000))
     assert type(error) is RateLimited
     assert error.retry_after == 10
-
-
-async def test_silence_is_a_timeout() -> None:
-    error = await refused(played(start(), held=True), timeout=0.05)
-    assert type(error) is InferenceTimeout
-
-
-async def test_nobody_there_is_a_connection_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    async with aclosing(
-        AnthropicMessages(api_key=KEY, base_url=f"http://127.0.0.1:{port}")
-    ) as executor:
-        error = await failure(executor, request("x"))
-    assert type(error) is ProviderError
-    assert error.message.startswith("connection error: ")
-
-
-async def test_closing_the_stream_leaves_the_server_at_once() -> None:
-    async with (
-        WireServer([played(start(), said(0, "Well,"), held=True)]) as wire,
-        aclosing(AnthropicMessages(api_key=KEY, base_url=wire.url)) as executor,
-    ):
-        stream = executor.execute_stream(request("x"))
-        assert isinstance(await anext(stream), Usage)
-        await stream.aclose()  # type: ignore[attr-defined]
-        await wire.left.wait()
-
-
-async def test_a_cancel_passes_through() -> None:
-    async with (
-        WireServer([played(start(), held=True)]) as wire,
-        aclosing(AnthropicMessages(api_key=KEY, base_url=wire.url)) as executor,
-    ):
-        began = asyncio.Event()
-
-        async def read() -> None:
-            async for _ in executor.execute_stream(request("x")):
-                began.set()
-
-        task = asyncio.ensure_future(read())
-        await began.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await wire.left.wait()
 
 
 async def test_the_request_as_it_is_sent() -> None:

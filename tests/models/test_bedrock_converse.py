@@ -315,12 +315,3 @@ async def test_5e_5n_amazons_own_tools_pictures_and_citations_are_kept_and_sent_
         {"image": {"format": "png", "source": {"bytes": "iVBO"}}},
     ]
     assert ["'image'" in text for text in caplog.messages] == [True]
-
-
-async def test_an_answer_that_is_left_closes_its_connection() -> None:
-    async with serving(Answer(pieces=[delta(0, text="So")], held=True)) as (model, server):
-        request = InferenceRequest(upstream_model=NOVA, messages=[HI])
-        stream = model.execute_stream(request)
-        assert await anext(stream)
-        await stream.aclose()
-        await server.left.wait()

@@ -34,7 +34,7 @@ async def seconds_of_silence(
     clock = FakeClock(auto=True)
     agent = Agent("a", model=FunctionModel(speak, name=name), sections={"retry": retry})
     async with Runtime([agent], clock=clock) as runtime:
-        run = asyncio.ensure_future(runtime.run("a", "go", overrides=overrides))
+        run = asyncio.ensure_future(runtime.run("a", "go", settings=overrides))
         await quiet.wait()
         asked.get_nowait()
         seconds = 0

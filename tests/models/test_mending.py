@@ -276,52 +276,33 @@ class Silent:
         await asyncio.Event().wait()
 
 
-async def test_a_stream_that_falls_silent_is_gone_on_with_after_a_minute() -> None:
-    """02/E4: stall at 60 s recovers."""
-    silent, clock = Silent("now"), FakeClock()
+@pytest.mark.parametrize(
+    ("pieces", "name", "window", "answer"),
+    [
+        (("now",), "silent", 60, "now then"),
+        ((), "silent", 60, " then"),
+        (("now",), "o3-mini", 120, "now then"),
+    ],
+    ids=["mid-stream", "before it speaks", "a model that thinks"],
+)
+async def test_a_stream_that_falls_silent_is_gone_on_with(
+    pieces: tuple[str, ...], name: str, window: float, answer: str
+) -> None:
+    """02/E4: stall at 60 s recovers; 02/6.4: the idle window doubles for a model that thinks."""
+    silent, clock = Silent(*pieces, name=name), FakeClock()
     async with Runtime([Agent("a", model=silent.model)], clock=clock) as runtime:
         run = asyncio.ensure_future(runtime.run("a", "go"))
         await silent.quiet.wait()
         clock.advance(0.25)
         await asyncio.sleep(0)
-        clock.advance(59)
+        clock.advance(window - 1)
         await asyncio.sleep(0)
         assert clock.sleeping == 0
         clock.advance(2)
         await clock.until_sleeping()
         clock.advance(0.2)
-        assert (await run).response == "now then"
+        assert (await run).response == answer
     assert clock.sleeps == [0.2]
-
-
-async def test_a_stream_that_never_speaks_is_asked_for_again() -> None:
-    silent, clock = Silent(), FakeClock()
-    async with Runtime([Agent("a", model=silent.model)], clock=clock) as runtime:
-        run = asyncio.ensure_future(runtime.run("a", "go"))
-        await silent.quiet.wait()
-        clock.advance(0.25)
-        await asyncio.sleep(0)
-        clock.advance(61)
-        await clock.until_sleeping()
-        clock.advance(0.2)
-        assert (await run).response == " then"
-
-
-async def test_a_model_that_thinks_gets_twice_the_time() -> None:
-    """02/6.4: the idle window doubles."""
-    silent, clock = Silent("now", name="o3-mini"), FakeClock()
-    async with Runtime([Agent("a", model=silent.model)], clock=clock) as runtime:
-        run = asyncio.ensure_future(runtime.run("a", "go"))
-        await silent.quiet.wait()
-        clock.advance(0.25)
-        await asyncio.sleep(0)
-        clock.advance(100)
-        await asyncio.sleep(0)
-        assert clock.sleeping == 0
-        clock.advance(21)
-        await clock.until_sleeping()
-        clock.advance(0.2)
-        assert (await run).response == "now then"
 
 
 async def test_a_run_that_is_cancelled_between_two_attempts_is_cancelled() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from awaken.core.llm import (
     ContextOverflow,
     InferenceExecutionError,
     InferenceRequest,
-    InferenceTimeout,
     ModelMissing,
     Overloaded,
     ProviderError,
@@ -227,48 +225,6 @@ async def test_a_date_to_wait_for_is_a_number_of_seconds(make: type[Executor]) -
         with pytest.raises(RateLimited) as caught:
             await ask(model)
     assert caught.value.retry_after == 40.0
-
-
-@pytest.mark.parametrize(
-    ("make", "pieces"),
-    [(OpenAIChat, CHAT), (OpenAIResponses, RESPONSES)],
-    ids=["chat", "responses"],
-)
-async def test_leaving_an_answer_closes_its_connection(
-    make: type[Executor], pieces: tuple[bytes, ...]
-) -> None:
-    async with talking(make, [Answer(pieces=pieces[:1], held=True)]) as (model, server):
-        stream = model.execute_stream(asking())
-        async with aclosing(stream):  # type: ignore[type-var]  # it is a generator
-            assert await anext(stream) == TextDelta(delta="Grüße ")
-        await asyncio.wait_for(server.left.wait(), 10)
-
-
-async def test_cancelling_closes_the_connection() -> None:
-    async with talking(OpenAIChat, [Answer(pieces=CHAT[:1], held=True)]) as (model, server):
-        began = asyncio.Event()
-
-        async def listen() -> None:
-            async for _ in model.execute_stream(asking()):
-                began.set()
-
-        task = asyncio.ensure_future(listen())
-        await began.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await asyncio.wait_for(server.left.wait(), 10)
-
-
-async def test_silence_is_a_timeout() -> None:
-    async with talking(OpenAIChat, [Answer(pieces=CHAT[:1], held=True)], timeout=0.05) as (
-        model,
-        _,
-    ):
-        text, error = await heard(model)
-    assert text == "Grüße "
-    assert isinstance(error, InferenceTimeout)
-    assert "was silent for 0.05 s" in str(error)
 
 
 @pytest.mark.parametrize(

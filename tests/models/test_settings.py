@@ -208,7 +208,7 @@ async def test_an_agents_settings_and_a_runs_and_one_forced_call(choice: str) ->
     agent = Agent("a", model=FunctionModel(answer), tools=[look], settings=settings)
     async with Runtime([agent]) as runtime:
         await runtime.run("a", "go", thread="t")
-        await runtime.run("a", "go", thread="t", overrides=ModelSettings(temperature=0.9))
+        await runtime.run("a", "go", thread="t", settings=ModelSettings(temperature=0.9))
 
     assert seen == [
         (0.2, 1, choice),

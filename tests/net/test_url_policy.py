@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from awaken.net.url_policy import AddressPolicy, HttpUrl, UrlRefused, kind_of, parse_url
+from awaken.net.url_policy import (
+    AddressPolicy,
+    HttpUrl,
+    UrlRefused,
+    connect_allowed,
+    kind_of,
+    parse_redirect,
+    parse_url,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -209,3 +217,50 @@ async def test_one_address_inside_is_enough_to_refuse_a_name(
 def test_an_origin_has_no_default_port_and_keeps_the_brackets() -> None:
     assert HttpUrl(scheme="https", host="a.example", port=443).origin == "https://a.example"
     assert HttpUrl(scheme="http", host="::1", port=8000).origin == "http://[::1]:8000"
+
+
+def test_a_redirect_leads_to_a_url_that_is_as_safe() -> None:
+    url = parse_url("https://a.example/x/y")
+    assert str(parse_redirect(url, "../z")) == "https://a.example/z"
+    assert str(parse_redirect(url, "//b.example")) == "https://b.example/"
+    with pytest.raises(UrlRefused, match="not encrypted"):
+        parse_redirect(url, "http://a.example/")
+
+
+async def test_addresses_share_the_time_of_a_connection() -> None:
+    tried: list[tuple[str, float | None]] = []
+
+    async def three(host: str, port: int) -> list[str]:
+        return ["8.8.8.8", "8.8.4.4", "1.1.1.1"]
+
+    async def fail(address: str, seconds: float | None) -> None:
+        tried.append((address, seconds))
+        raise LookupError(address)
+
+    for timeout in (30.0, None):
+        with pytest.raises(LookupError, match=r"1\.1\.1\.1"):
+            await connect_allowed(
+                AddressPolicy(),
+                "a.example",
+                80,
+                fail,
+                (LookupError,),
+                timeout=timeout,
+                lookup=three,
+            )
+
+    assert [address for address, _ in tried] == ["8.8.8.8", "8.8.4.4", "1.1.1.1"] * 2
+    assert [seconds and round(seconds) for _, seconds in tried] == [10, 15, 30, None, None, None]
+
+
+async def test_an_error_that_is_no_failed_connection_ends_the_attempts() -> None:
+    async def two(host: str, port: int) -> list[str]:
+        return ["8.8.8.8", "8.8.4.4"]
+
+    async def break_off(address: str, seconds: float | None) -> None:
+        raise KeyError(address)
+
+    with pytest.raises(KeyError, match=r"8\.8\.8\.8"):
+        await connect_allowed(
+            AddressPolicy(), "a.example", 80, break_off, (OSError,), timeout=1, lookup=two
+        )

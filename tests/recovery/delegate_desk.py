@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "worker"))
+
 from far_agents import FarFactory, far_agent
 
 from awaken import Agent, Runtime, ToolCallContext, ToolCallResume, tool

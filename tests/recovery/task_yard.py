@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "worker"))
+
 from delegation_kit import to
 from task_kit import told, working
 

@@ -5,20 +5,14 @@ Really killed, with SIGKILL; another process goes on.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
+from killed_programs import deeds, play
 
 from awaken.core.thread_ids import task_key
 
-PROGRAM = Path(__file__).with_name("task_yard.py")
-KITS = PROGRAM.parent.with_name("worker")
 MOMENTS = [
     "before the task is kept",
     "after the task was kept",
@@ -51,24 +45,7 @@ ALL = [
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What was found after each kill."""
-    home = tmp_path_factory.mktemp("yards")
-    ran = subprocess.run(
-        [sys.executable, str(PROGRAM), str(home)],
-        capture_output=True,
-        text=True,
-        timeout=550,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(KITS), *sys.path])},
-    )
-    assert ran.returncode == 0, ran.stderr
-    told: dict[str, Any] = json.loads(ran.stdout)
-    assert list(told) == [*ALL, *BESIDE]
-    for place, came in told.items():
-        assert "found" in came, f"{place}: {came['error']}\n{ran.stderr}"
-    return {place: json.loads(came["found"]) for place, came in told.items()}
-
-
-def deeds(found: Any) -> list[str]:
-    return [line for line in found["ledger"] if not line.startswith("asked ")]
+    return play("task_yard.py", tmp_path_factory.mktemp("yards"), [*ALL, *BESIDE])
 
 
 @pytest.mark.parametrize("place", ALL)

@@ -224,8 +224,8 @@ STRUCTS: tuple[tuple[msgspec.Struct, str, Place, tuple[str, ...]], ...] = (
     (ThreadQuery(), "query", lambda one: one, ("list_threads",)),
     (TicketQuery(), "query", lambda one: one, ("list_tickets",)),
     (Budget(), "budget", lambda one: one, ("run", "submit")),
-    (ModelSettings(), "overrides", lambda one: one, ("run",)),
-    (InferenceOverride(), "overrides", lambda one: one, ("submit",)),
+    (ModelSettings(), "settings", lambda one: one, ("run",)),
+    (InferenceOverride(), "settings", lambda one: one, ("submit",)),
     (
         ToolDescriptor(id="click", name="click", description="Click."),
         "frontend_tools",

@@ -462,39 +462,39 @@ REQUESTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         ConfigError,
         "agent is an agent's id, or an Agent, not 7",
     ),
-    "overrides that are none": (
-        {"agent": "a", "input": "hi", "overrides": {"temperature": 1}},
+    "settings that are none": (
+        {"agent": "a", "input": "hi", "settings": {"temperature": 1}},
         ConfigError,
-        r"a run: overrides are ModelSettings, such as "
+        r"a run: settings are ModelSettings, such as "
         r"ModelSettings\(temperature=0.2\), not \{",
     ),
     "a temperature in words": (
-        {"agent": "a", "input": "hi", "overrides": InferenceOverride(temperature="hot")},  # type: ignore[arg-type]
+        {"agent": "a", "input": "hi", "settings": InferenceOverride(temperature="hot")},  # type: ignore[arg-type]
         ConfigError,
         "a run: temperature is a number of 0 or more, not 'hot'",
     ),
     "a temperature below nothing": (
-        {"agent": "a", "input": "hi", "overrides": InferenceOverride(temperature=-1)},
+        {"agent": "a", "input": "hi", "settings": InferenceOverride(temperature=-1)},
         ConfigError,
         "temperature is a number of 0 or more, not -1",
     ),
     "a share above one": (
-        {"agent": "a", "input": "hi", "overrides": InferenceOverride(top_p=1.5)},
+        {"agent": "a", "input": "hi", "settings": InferenceOverride(top_p=1.5)},
         ConfigError,
         "top_p is a number from 0 to 1, not 1.5",
     ),
     "half a token": (
-        {"agent": "a", "input": "hi", "overrides": InferenceOverride(max_tokens=0.5)},  # type: ignore[arg-type]
+        {"agent": "a", "input": "hi", "settings": InferenceOverride(max_tokens=0.5)},  # type: ignore[arg-type]
         ConfigError,
         "max_tokens is a whole number of 1 or more, not 0.5",
     ),
     "a model that is no name": (
-        {"agent": "a", "input": "hi", "overrides": InferenceOverride(upstream_model=5)},  # type: ignore[arg-type]
+        {"agent": "a", "input": "hi", "settings": InferenceOverride(upstream_model=5)},  # type: ignore[arg-type]
         ConfigError,
         "upstream_model is the name of a model, not 5",
     ),
     "an effort of a run nobody knows": (
-        {"agent": "a", "input": "hi", "overrides": InferenceOverride(reasoning_effort="super")},  # type: ignore[arg-type]
+        {"agent": "a", "input": "hi", "settings": InferenceOverride(reasoning_effort="super")},  # type: ignore[arg-type]
         ConfigError,
         "reasoning_effort is 'none', 'low', .* not 'super'",
     ),
@@ -502,7 +502,7 @@ REQUESTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
         {
             "agent": "a",
             "input": "hi",
-            "overrides": InferenceOverride(reasoning_effort=ReasoningBudget(budget=-1)),
+            "settings": InferenceOverride(reasoning_effort=ReasoningBudget(budget=-1)),
         },
         ConfigError,
         "budget of reasoning_effort is a whole number of 0 or more, not -1",

@@ -200,8 +200,8 @@ async def test_a_shorter_answer_may_be_asked_for_and_a_longer_one_may_not() -> N
     agent = walker(says("a", took(10)), says("b", took(10)), budget=Budget(tokens=5_000))
 
     async with Runtime([agent]) as runtime:
-        await runtime.run("walker", "go", overrides=short)
-        await runtime.run("walker", "go", overrides=long)
+        await runtime.run("walker", "go", settings=short)
+        await runtime.run("walker", "go", settings=long)
 
     first, second = meter_of(agent).allowed
     assert first == 70

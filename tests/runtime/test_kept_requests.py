@@ -64,7 +64,7 @@ async def test_the_request_of_each_step_is_what_the_model_received(store: Store)
     )
     agent = Agent("a", system_prompt="Be brief.", model=model, tools=[look])
     async with Runtime([agent], store=store) as runtime:
-        await runtime.run("a", "go", thread="t", overrides=InferenceOverride(temperature=0.5))
+        await runtime.run("a", "go", thread="t", settings=InferenceOverride(temperature=0.5))
         await runtime.run("a", "and again", thread="t")
 
         asked = [await runtime.load_request("t", id) for id in await answers(runtime)]

@@ -122,7 +122,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "DeferredToolRequests": (
         lambda: imported("DeferredToolRequests"),
         ImportError,
-        "use @tool(needs_approval=True)",
+        "use @awaken.tool(needs_approval=True)",
     ),
     "MCPServerStdio": (lambda: imported("MCPServerStdio"), ImportError, "tools of MCP servers"),
     "a prompt that is a number": (
@@ -142,9 +142,9 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "thred=": (lambda: run(thred="t"), TypeError, "write thread"),
     "result.data": (lambda: result().data, AttributeError, "read output"),  # type: ignore[attr-defined]
     "result.final_output": (lambda: result().final_output, AttributeError, "read output"),  # type: ignore[attr-defined]
-    "ModelRetry": (lambda: imported("ModelRetry"), ImportError, "use Retry"),
-    "Runner": (lambda: imported("Runner"), ImportError, "use Runtime, or agent.run_sync(…)"),
-    "function_tool": (lambda: imported("function_tool"), ImportError, "use tool"),
+    "ModelRetry": (lambda: imported("ModelRetry"), ImportError, "use awaken.Retry"),
+    "Runner": (lambda: imported("Runner"), ImportError, "use awaken.Runtime, or agent.run_sync(…)"),
+    "function_tool": (lambda: imported("function_tool"), ImportError, "use awaken.tool"),
     "run_sync in a loop": (
         lambda: asyncio.run(in_a_loop()),
         ConfigError,

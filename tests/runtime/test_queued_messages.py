@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -106,22 +107,31 @@ def _answer(request: InferenceRequest) -> StreamResult:
     return text_response("done")
 
 
-class Two:
+@asynccontextmanager
+async def two_processes(tmp_path: Path) -> AsyncIterator[tuple[Desk, Desk]]:
     """Two processes on one file."""
-
-    def __init__(self, tmp_path: Path) -> None:
-        self.here, self.there = Desk(tmp_path / "a.db"), Desk(tmp_path / "a.db")
-
-    async def __aenter__(self) -> tuple[Desk, Desk]:
-        for desk in (self.here, self.there):
+    async with AsyncExitStack() as stack, asyncio.timeout(PATIENCE):
+        here, there = Desk(tmp_path / "a.db"), Desk(tmp_path / "a.db")
+        for desk in (here, there):
             await desk.store.open()
-            await desk.runtime.__aenter__()
-        return self.here, self.there
+            stack.push_async_callback(desk.store.close)
+            await stack.enter_async_context(desk.runtime)
+        yield here, there
 
-    async def __aexit__(self, *_: object) -> None:
-        for desk in (self.here, self.there):
-            await desk.runtime.close()
-            await desk.store.close()
+
+@asynccontextmanager
+async def dig_and_queue(
+    here: Desk, there: Desk, prompt: str = "dig", *, queued: str = "and?"
+) -> AsyncIterator[None]:
+    """A run of `here` that digs while one of `there` waits for its thread. In the end it is let go,
+    both have ended, and no message was read twice."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(here.runtime.run("desk", prompt, thread=T))
+        await here.digging.wait()
+        group.create_task(there.runtime.run("desk", queued, thread=T, when_busy="queue"))
+        yield
+        here.dug.set()
+    assert read_twice(await here.runtime.messages(T)) == []
 
 
 def read_twice(log: Sequence[Message]) -> list[str | None]:
@@ -133,56 +143,32 @@ async def newest(store: SqliteStore) -> int:
     return max(command.id for command in await store.load_commands(T))
 
 
+@pytest.mark.parametrize("sender", ["the owner", "the queueing process"])
 async def test_a_message_to_a_live_run_is_read_once_though_another_process_queues(
-    tmp_path: Path,
+    tmp_path: Path, sender: str
 ) -> None:
-    async with Two(tmp_path) as (here, there), asyncio.timeout(PATIENCE):
-        async with asyncio.TaskGroup() as group:
-            group.create_task(here.runtime.run("desk", "dig", thread=T))
-            await here.digging.wait()
-            group.create_task(there.runtime.run("desk", "and?", thread=T, when_busy="queue"))
-            assert await here.runtime.send(T, "pay Bob")
-            await there.store.has_passed_on(await newest(here.store))
-            here.dug.set()
-
+    """The queueing process has a place for the thread, but does not own it: a message that it sends
+    is the owner's to read."""
+    async with two_processes(tmp_path) as (here, there):
+        sends, other = (here, there) if sender == "the owner" else (there, here)
+        async with dig_and_queue(here, there):
+            assert await sends.runtime.send(T, "pay Bob")
+            await other.store.has_passed_on(await newest(here.store))
         log = await here.runtime.messages(T)
-    assert read_twice(log) == []
-    assert [m.text() for m in log if m.is_visible_user()] == ["dig", "pay Bob", "and?"]
-
-
-async def test_a_message_that_the_queueing_process_sends_is_read_once(tmp_path: Path) -> None:
-    """It has a place for the thread, but does not own it: the message is the owner's to read."""
-    async with Two(tmp_path) as (here, there), asyncio.timeout(PATIENCE):
-        async with asyncio.TaskGroup() as group:
-            group.create_task(here.runtime.run("desk", "dig", thread=T))
-            await here.digging.wait()
-            group.create_task(there.runtime.run("desk", "and?", thread=T, when_busy="queue"))
-            assert await there.runtime.send(T, "pay Bob")
-            await here.store.has_passed_on(await newest(here.store))
-            here.dug.set()
-
-        log = await here.runtime.messages(T)
-    assert read_twice(log) == []
     assert [m.text() for m in log if m.is_visible_user()] == ["dig", "pay Bob", "and?"]
 
 
 async def test_the_end_of_a_task_is_read_once_though_another_process_queues(
     tmp_path: Path,
 ) -> None:
-    async with Two(tmp_path) as (here, there), asyncio.timeout(PATIENCE):
-        async with asyncio.TaskGroup() as group:
-            group.create_task(here.runtime.run("desk", "bake and dig", thread=T))
-            await here.digging.wait()
-            group.create_task(there.runtime.run("desk", "and?", thread=T, when_busy="queue"))
+    async with two_processes(tmp_path) as (here, there):
+        async with dig_and_queue(here, there, "bake and dig"):
             here.baked.set()
             version = 0
             while not await here.store.load_commands(T):
                 version = await here.store.wait_changed(T, version)
             await there.store.has_passed_on(await newest(here.store))
-            here.dug.set()
-
         log = await here.runtime.messages(T)
-    assert read_twice(log) == []
     assert sum("a cake" in m.text() for m in log) == 1
 
 
@@ -190,30 +176,23 @@ async def test_commands_that_were_read_before_the_thread_was_claimed_are_not_pas
     tmp_path: Path,
 ) -> None:
     """The first owner has acknowledged them in between."""
-    async with Two(tmp_path) as (here, there), asyncio.timeout(PATIENCE):
-        async with asyncio.TaskGroup() as group:
-            group.create_task(here.runtime.run("desk", "dig", thread=T))
-            await here.digging.wait()
-            group.create_task(there.runtime.run("desk", "dig", thread=T, when_busy="queue"))
-            there.store.hold.clear()
-            assert await here.runtime.send(T, "pay Bob")
-            number = await newest(here.store)
-            await there.store.read.wait()
-            here.dug.set()
-            await there.digging.wait()
-            there.store.hold.set()
-            await there.store.has_passed_on(number)
-            there.dug.set()
-
-        log = await here.runtime.messages(T)
-    assert read_twice(log) == []
+    async with two_processes(tmp_path) as (here, there), dig_and_queue(here, there, queued="dig"):
+        there.store.hold.clear()
+        assert await here.runtime.send(T, "pay Bob")
+        number = await newest(here.store)
+        await there.store.read.wait()
+        here.dug.set()
+        await there.digging.wait()
+        there.store.hold.set()
+        await there.store.has_passed_on(number)
+        there.dug.set()
 
 
 async def test_a_message_that_comes_while_a_run_is_put_together_is_read_by_it(
     tmp_path: Path,
 ) -> None:
     """What was heard too early for the run is looked up once it can be reached."""
-    async with Two(tmp_path) as (here, there), asyncio.timeout(PATIENCE):
+    async with two_processes(tmp_path) as (here, there):
         await here.runtime.run("desk", "hello", thread=T)
 
         async def write() -> None:

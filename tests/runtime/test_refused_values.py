@@ -35,7 +35,7 @@ from awaken.core.inference import StopReason, TokenUsage
 from awaken.core.lifecycle import Failed, RunStatus
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
 from awaken.errors import StorageError, UnreadableValue
-from awaken.ext.handoff import HANDOFF, HandoffRequest
+from awaken.ext.handoff.state import HANDOFF, HandoffRequest
 
 pytestmark = pytest.mark.anyio
 

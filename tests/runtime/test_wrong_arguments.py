@@ -264,6 +264,10 @@ NAMES: dict[str, tuple[Call, str]] = {
         lambda rt: rt.decide("t", {}, reason="no"),
         r"write answers=\{ticket: ToolCallResume.deny\('…'\)\}$",
     ),
+    "the former name of the settings": (
+        lambda rt: rt.run("a", "x", overrides=None),
+        r"write settings=ModelSettings\(…\)$",
+    ),
     "a setting that a submission lacks": (
         lambda rt: rt.submit("a", "x", deps=1),
         "write deps_key=…$",

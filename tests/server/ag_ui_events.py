@@ -8,7 +8,7 @@ from awaken.core.event import AgentEvent, InferenceComplete, RunEvent, RunFinish
 from awaken.core.identity import RunIdentity
 from awaken.core.lifecycle import NATURAL_END, TerminationReason
 from awaken.core.run import RunWaitingTicket
-from awaken.server.protocols.ag_ui.encode import AgUiEncoder, Watched
+from awaken.server.protocols.ag_ui.encode import AgUiEncoder, WatchedRun
 
 THREAD, RUN = "t", "run"
 ASKED = {"id": "u1", "role": "user", "content": "Hello"}
@@ -48,4 +48,4 @@ COMPLETE = InferenceComplete(model="m", duration_ms=1)
 
 def encoder(**fields: Any) -> AgUiEncoder:
     known = {"thread_id": THREAD, "client_run_id": "client", "run_id": RUN, "messages": [ASKED]}
-    return AgUiEncoder(Watched(**{**known, **fields}))
+    return AgUiEncoder(WatchedRun(**{**known, **fields}))

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from awaken.server.http_protocol import PatientHttp
+from awaken.server.http_protocol import LimitedHttpProtocol
 from awaken.server.serve import bind
 from uvicorn_kit import end_server
 
@@ -21,7 +21,7 @@ async def served(application: ASGIApp) -> AsyncIterator[str]:
     listening = bind("127.0.0.1", 0)
     config = uvicorn.Config(
         application,
-        http=PatientHttp,
+        http=LimitedHttpProtocol,
         log_level="error",
         lifespan="off",
         loop="none",

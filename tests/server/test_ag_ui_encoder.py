@@ -338,12 +338,12 @@ def test_changes_are_told_as_patches_and_a_lost_one_is_made_up_for() -> None:
 
 
 def test_a_client_that_connects_is_told_messages_and_state_first() -> None:
-    encode = encoder(is_told=True, state={"notes": []})
+    encode = encoder(sends_history=True, state={"notes": []})
     client = Client()
     client.take(encode.start())
     assert client.types == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "STATE_SNAPSHOT"]
     assert (client.messages, client.state) == ([ASKED], {"notes": []})
-    client.take(encode.rest(()))
+    client.take(encode.end(()))
     assert client.types[-1] == "RUN_FINISHED"
 
 
@@ -359,7 +359,7 @@ def test_calls_that_a_client_makes_up_are_no_fault(calls: Any) -> None:
 
 def test_what_is_in_the_log_is_not_taken_back() -> None:
     answer = {"id": "m1", "role": "assistant", "content": "Yes."}
-    encode, client = encoder(is_told=True, messages=[ASKED, answer]), Client()
+    encode, client = encoder(sends_history=True, messages=[ASKED, answer]), Client()
     client.take(encode.start())
     for event in (StepSnapshot(message_id="m1", text="Yes."), StreamReset(reason="", from_seq=9)):
         client.take(encode.encode(told(event)))

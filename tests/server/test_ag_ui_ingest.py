@@ -17,18 +17,18 @@ from awaken.core.suspension import (
     ToolCallResume,
     ToolCallResumeMode,
 )
-from awaken.server.protocols.ag_ui.ingest import Taken, ingest
-from awaken.server.protocols.ag_ui.wire import read
-from awaken.server.protocols.base import BadRequest, Known
+from awaken.server.protocols.ag_ui.ingest import IngestResult, ingest
+from awaken.server.protocols.ag_ui.wire import parse_input
+from awaken.server.protocols.base import BadRequest, KnownThread
 
 HELLO = {"id": "u1", "role": "user", "content": "Hello"}
 ANSWERED = {"id": "a1", "role": "assistant", "content": "Hi"}
 LOG = (Message.user("Hello", id="u1"), Message.assistant("Hi", id="a1"))
 
 
-def take(known: Known | None = None, **fields: Any) -> Taken:
+def take(known: KnownThread | None = None, **fields: Any) -> IngestResult:
     body = {"threadId": "t", "runId": "r1", "messages": [HELLO], **fields}
-    return ingest(read(json.dumps(body).encode()), known or Known(), "desk")
+    return ingest(parse_input(json.dumps(body).encode()), known or KnownThread(), "desk")
 
 
 def approval(**fields: Any) -> Ticket:
@@ -43,7 +43,7 @@ def picking(**fields: Any) -> Ticket:
     return approval(**{**known, "resume_mode": mode, **fields})
 
 
-def answers(known: Known, **fields: Any) -> dict[str, ToolCallResume]:
+def answers(known: KnownThread, **fields: Any) -> dict[str, ToolCallResume]:
     return dict(take(known, messages=[HELLO, ANSWERED], **fields).intake.decisions)
 
 
@@ -62,7 +62,7 @@ def test_the_request_is_named_by_the_clients_run_id() -> None:
 
 def test_new_messages_are_those_behind_the_last_that_the_log_has() -> None:
     more = [HELLO, ANSWERED, {"id": "u2", "role": "user", "content": "And?"}]
-    (new,) = take(Known(messages=LOG), messages=more).intake.messages
+    (new,) = take(KnownThread(messages=LOG), messages=more).intake.messages
     assert (new.id, new.text()) == ("u2", "And?")
 
 
@@ -77,14 +77,14 @@ def test_only_users_messages_are_taken_from_the_list() -> None:
 
 
 def test_a_known_message_at_the_end_is_to_be_answered_once_more() -> None:
-    intake = take(Known(messages=LOG)).intake
+    intake = take(KnownThread(messages=LOG)).intake
     assert intake.rewind_to == "u1"
     assert [message.id for message in intake.messages] == ["u1"]
 
 
 def test_a_request_with_nothing_new_is_refused() -> None:
     with pytest.raises(BadRequest, match="nothing new"):
-        take(Known(messages=LOG), messages=[HELLO, ANSWERED])
+        take(KnownThread(messages=LOG), messages=[HELLO, ANSWERED])
 
 
 def test_parts_of_both_versions_are_read() -> None:
@@ -118,7 +118,7 @@ def test_content_that_cannot_be_read_is_refused(content: Any) -> None:
 )
 def test_a_body_that_is_no_input_is_refused(body: bytes) -> None:
     with pytest.raises(BadRequest, match="not a RunAgentInput"):
-        read(body)
+        parse_input(body)
 
 
 def test_unknown_fields_and_nulls_are_no_fault() -> None:
@@ -130,7 +130,7 @@ def test_unknown_fields_and_nulls_are_no_fault() -> None:
 
 # -- answers ----------------------------------------------------------------------------------
 
-ASKING = Known(messages=LOG, tickets=(approval(),))
+ASKING = KnownThread(messages=LOG, tickets=(approval(),))
 
 
 @pytest.mark.parametrize(
@@ -169,12 +169,12 @@ def test_the_digest_that_the_client_sends_back_binds_its_answer() -> None:
 
 def test_the_answer_to_a_question_for_a_value_is_the_value() -> None:
     asks = approval(resume_mode=ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT)
-    given = answers(Known(messages=LOG, tickets=(asks,)), resume=resume({"approved": False}))
+    given = answers(KnownThread(messages=LOG, tickets=(asks,)), resume=resume({"approved": False}))
     assert given["k1"].result == {"approved": False}
 
 
 def test_interrupts_that_are_left_open_are_an_error_of_their_own() -> None:
-    both = Known(messages=LOG, tickets=(approval(), approval(key="k3", call_id="c3")))
+    both = KnownThread(messages=LOG, tickets=(approval(), approval(key="k3", call_id="c3")))
     with pytest.raises(BadRequest, match="k3") as caught:
         answers(both, resume=resume(True))
     assert caught.value.code == "interrupts_pending"
@@ -182,13 +182,15 @@ def test_interrupts_that_are_left_open_are_an_error_of_their_own() -> None:
 
 def test_an_unknown_interrupt_is_refused() -> None:
     with pytest.raises(BadRequest) as caught:
-        answers(Known(messages=LOG), resume=resume(True))
+        answers(KnownThread(messages=LOG), resume=resume(True))
     assert caught.value.code == "unknown_interrupt"
 
 
 def test_a_tool_message_answers_the_call_it_names_under_its_own_id() -> None:
     picked = {"id": "p1", "role": "tool", "toolCallId": "c2", "content": "blue"}
-    taken = take(Known(messages=LOG, tickets=(picking(),)), messages=[HELLO, ANSWERED, picked])
+    taken = take(
+        KnownThread(messages=LOG, tickets=(picking(),)), messages=[HELLO, ANSWERED, picked]
+    )
     ((key, given),) = taken.intake.decisions
     assert (key, given.result, given.message_id) == ("k2", "blue", "p1")
     assert taken.answered == {"c2"}
@@ -204,7 +206,7 @@ def test_a_tool_message_answers_the_call_it_names_under_its_own_id() -> None:
 )
 def test_the_model_reads_what_a_tool_message_says(fields: Any, text: str) -> None:
     picked = {"id": "p1", "role": "tool", "toolCallId": "c2", **fields}
-    known = Known(messages=LOG, tickets=(picking(),))
+    known = KnownThread(messages=LOG, tickets=(picking(),))
     ((_, given),) = take(known, messages=[HELLO, ANSWERED, picked]).intake.decisions
     assert given.result == text
 
@@ -218,7 +220,7 @@ def test_a_tool_message_approves_nothing() -> None:
 
 def test_a_message_instead_of_a_picked_color_ends_the_call() -> None:
     more = [HELLO, ANSWERED, {"id": "u2", "role": "user", "content": "Never mind"}]
-    taken = take(Known(messages=LOG, tickets=(picking(),)), messages=more)
+    taken = take(KnownThread(messages=LOG, tickets=(picking(),)), messages=more)
     ((key, given),) = taken.intake.decisions
     assert (key, given.action) == ("k2", ResumeAction.CANCEL)
     assert taken.answered == frozenset()
@@ -227,10 +229,12 @@ def test_a_message_instead_of_a_picked_color_ends_the_call() -> None:
 def test_the_same_answer_is_made_again_for_a_ticket_that_this_request_has_answered() -> None:
     picked = {"id": "p1", "role": "tool", "toolCallId": "c2", "content": "blue"}
     sent = [HELLO, ANSWERED, picked]
-    first = take(Known(messages=LOG, tickets=(picking(),)), messages=sent).intake.decisions
+    first = take(KnownThread(messages=LOG, tickets=(picking(),)), messages=sent).intake.decisions
     done = picking(status=TicketStatus.ANSWERED, decision=first[0][1])
     logged = (*LOG, Message.tool("c2", "blue", id="p1"))
-    assert take(Known(messages=logged, tickets=(done,)), messages=sent).intake.decisions == first
+    assert (
+        take(KnownThread(messages=logged, tickets=(done,)), messages=sent).intake.decisions == first
+    )
 
 
 def test_a_result_that_another_request_has_given_is_not_given_again() -> None:
@@ -239,7 +243,7 @@ def test_a_result_that_another_request_has_given_is_not_given_again() -> None:
     picked = {"id": "p1", "role": "tool", "toolCallId": "c2", "content": "blue"}
     more = [HELLO, ANSWERED, picked, {"id": "u2", "role": "user", "content": "And?"}]
     logged = (*LOG, Message.tool("c2", "blue", id="p1"))
-    intake = take(Known(messages=logged, tickets=(done,)), messages=more).intake
+    intake = take(KnownThread(messages=logged, tickets=(done,)), messages=more).intake
     assert intake.decisions == ()
     assert [message.id for message in intake.messages] == ["u2"]
 
@@ -268,7 +272,7 @@ def test_context_is_told_to_the_model_once() -> None:
     told, asked = take(context=context).intake.messages
     assert told.text() == "Context from the application:\n- the page: checkout"
     assert told.visibility == "internal"
-    known = Known(messages=(told,))
+    known = KnownThread(messages=(told,))
     assert [m.id for m in take(known, context=context).intake.messages] == [asked.id]
     other = [{"description": "the page", "value": "cart"}]
     assert len(take(known, context=other).intake.messages) == 2

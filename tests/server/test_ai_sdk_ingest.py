@@ -20,7 +20,7 @@ from awaken.core.suspension import (
 )
 from awaken.server.protocols.ai_sdk.ingest import ingest
 from awaken.server.protocols.ai_sdk.request import major_version, read_request
-from awaken.server.protocols.base import BadRequest, Intake, Known
+from awaken.server.protocols.base import BadRequest, Intake, KnownThread
 
 HELLO = {"type": "text", "text": "hello"}
 
@@ -37,9 +37,9 @@ def call(state: str, id: str = "c", **more: Any) -> Any:
     return {"type": "tool-pay", "toolCallId": id, "state": state, **more}
 
 
-def asked(messages: Sequence[Any], known: Known | None = None, **body: Any) -> Intake:
+def asked(messages: Sequence[Any], known: KnownThread | None = None, **body: Any) -> Intake:
     sent = {"id": "t", "messages": list(messages), **body}
-    return ingest(read_request(json.dumps(sent).encode()), known or Known(), thread_id="t")
+    return ingest(read_request(json.dumps(sent).encode()), known or KnownThread(), thread_id="t")
 
 
 def ticket(key: str = "k", *, call_id: str = "c", **more: Any) -> Ticket:
@@ -65,7 +65,7 @@ LOG = (Message.user("hello", id="u1"), Message.assistant("hi", id="m1").mark_pro
 
 def test_messages_behind_the_last_one_that_the_log_knows_are_new() -> None:
     """A page sends its whole history; an agent's message goes by the id of its run."""
-    known = Known(messages=LOG)
+    known = KnownThread(messages=LOG)
     intake = asked([user("u1"), agent("r1", HELLO), user("u2"), user("u3")], known)
     assert [message.id for message in intake.messages] == ["u2", "u3"]
     assert (intake.key, intake.mode) == ("message:u3", SubmitMode.QUEUE)
@@ -81,7 +81,7 @@ def test_only_what_users_say_is_taken() -> None:
 def test_a_message_that_was_sent_before_is_the_same_request_again() -> None:
     """06/SV-24: the store knows it by its key, and gives the first answer once more."""
     first = asked([user("u1")])
-    again = asked([user("u1")], Known(messages=LOG[:1]))
+    again = asked([user("u1")], KnownThread(messages=LOG[:1]))
     assert first == again
 
 
@@ -182,7 +182,7 @@ def test_the_version_is_the_clients_word_or_6(given: Any, major: int) -> None:
 def test_parts_answer_the_open_questions_they_name(
     part: Any, opened: Ticket, action: ResumeAction, result: Any
 ) -> None:
-    known = Known(messages=LOG, tickets=(opened,))
+    known = KnownThread(messages=LOG, tickets=(opened,))
     intake = asked([user("u1"), agent("r1", part)], known, messageId="r1")
     ((target, answer),) = intake.decisions
     assert (target, answer.action, answer.result) == ("k", action, result)
@@ -209,7 +209,7 @@ def test_parts_answer_the_open_questions_they_name(
     ],
 )
 def test_other_parts_answer_nothing(message: Any, opened: Ticket) -> None:
-    known = Known(messages=LOG, tickets=(opened,))
+    known = KnownThread(messages=LOG, tickets=(opened,))
     intake = asked([user("u1"), message, user("u2")], known)
     assert intake.decisions == ()
 
@@ -224,7 +224,7 @@ def test_an_approver_gives_other_arguments_or_a_value_beside_a_no(
     """The page repeats its no with each request, and the value with none of them: if the request
     with the value is lost or refused, nothing is approved."""
     part = call("approval-responded", approval={"id": "k", "approved": False, "reason": "less"})
-    known = Known(messages=LOG, tickets=(opened,))
+    known = KnownThread(messages=LOG, tickets=(opened,))
     ((_, answer),) = asked([agent("r1", part)], known, answers={"k": {"amount": 1}}).decisions
     assert (answer.action, answer.result) == (ResumeAction.RESUME, {"amount": 1})
     assert (answer.mode, answer.reason) == (mode, "less")
@@ -237,7 +237,7 @@ def test_an_approver_gives_other_arguments_or_a_value_beside_a_no(
 @pytest.mark.parametrize("opened", [ticket(), FRONTEND])
 def test_a_value_beside_a_yes_is_refused(opened: Ticket) -> None:
     part = call("approval-responded", approval={"id": "k", "approved": True})
-    known = Known(messages=LOG, tickets=(opened,))
+    known = KnownThread(messages=LOG, tickets=(opened,))
     with pytest.raises(BadRequest, match="approved: false"):
         asked([agent("r1", part)], known, answers={"k": {"amount": 1}})
 
@@ -260,9 +260,11 @@ def closed(opened: Ticket, at_ms: int | None) -> Ticket:
 )
 def test_an_answer_to_a_closed_question_is_left_to_the_store(part: Any, opened: Ticket) -> None:
     """06/SV-25: it was this very request before, or it comes too late."""
-    first = asked([agent("r1", part)], Known(messages=LOG, tickets=(opened,)))
+    first = asked([agent("r1", part)], KnownThread(messages=LOG, tickets=(opened,)))
     for at_ms in (5, None):
-        again = asked([agent("r1", part)], Known(messages=LOG, closed=(closed(opened, at_ms),)))
+        again = asked(
+            [agent("r1", part)], KnownThread(messages=LOG, closed=(closed(opened, at_ms),))
+        )
         assert first == again
 
 
@@ -271,8 +273,8 @@ def test_a_request_that_comes_twice_has_only_its_own_answers() -> None:
     other = ticket("k2", call_id="c2", resume_mode=FRONTEND.resume_mode)
     parts = [call("output-available", output="red")]
     parts.append(call("output-available", id="c2", output="blue"))
-    first = asked([agent("r1", *parts)], Known(messages=LOG, tickets=(other,)))
-    known = Known(messages=LOG, closed=(closed(FRONTEND, 5), closed(other, 9)))
+    first = asked([agent("r1", *parts)], KnownThread(messages=LOG, tickets=(other,)))
+    known = KnownThread(messages=LOG, closed=(closed(FRONTEND, 5), closed(other, 9)))
     assert asked([agent("r1", *parts)], known) == first
     earlier = asked([agent("r1", *parts[:1])], known)
     assert [key for key, _ in earlier.decisions] == ["k"]
@@ -280,14 +282,14 @@ def test_a_request_that_comes_twice_has_only_its_own_answers() -> None:
 
 def test_a_value_that_comes_twice_is_the_same_request() -> None:
     part = call("approval-responded", approval={"id": "k", "approved": False})
-    known = Known(messages=LOG, tickets=(ticket(),))
+    known = KnownThread(messages=LOG, tickets=(ticket(),))
     first = asked([agent("r1", part)], known, answers={"k": {"amount": 1}})
-    done = Known(messages=LOG, closed=(closed(ticket(), 5),))
+    done = KnownThread(messages=LOG, closed=(closed(ticket(), 5),))
     assert asked([agent("r1", part)], done, answers={"k": {"amount": 1}}) == first
 
 
 def test_a_new_message_gives_up_the_run_whose_questions_it_leaves_open() -> None:
-    known = Known(messages=LOG, tickets=(ticket(),))
+    known = KnownThread(messages=LOG, tickets=(ticket(),))
     intake = asked([user("u1"), agent("r1", call("approval-requested")), user("u2")], known)
     assert (intake.mode, intake.decisions) == (SubmitMode.INTERRUPT, ())
 
@@ -296,14 +298,14 @@ def test_a_new_message_gives_up_the_run_whose_questions_it_leaves_open() -> None
 
 
 def test_another_answer_rewinds_to_before_the_question() -> None:
-    known = Known(messages=LOG)
+    known = KnownThread(messages=LOG)
     intake = asked([user("u1")], known, trigger="regenerate-message", messageId="r1")
     assert (intake.rewind_to, intake.mode) == ("u1", SubmitMode.INTERRUPT)
     assert [message.id for message in intake.messages] == ["u1"]
 
 
 def test_an_edited_message_rewinds_to_before_it() -> None:
-    known = Known(messages=LOG)
+    known = KnownThread(messages=LOG)
     edited = user("u1", {"type": "text", "text": "bye"})
     intake = asked([edited], known, messageId="u1")
     assert (intake.rewind_to, intake.messages[0].text()) == ("u1", "bye")
@@ -311,16 +313,16 @@ def test_an_edited_message_rewinds_to_before_it() -> None:
 
 def test_what_the_page_said_about_itself_is_rewound_with_its_message() -> None:
     log = (*asked([user("u1")], state={"page": 1}).messages, LOG[1])
-    known = Known(messages=log)
+    known = KnownThread(messages=log)
     intake = asked([user("u1")], known, trigger="regenerate-message", state={"page": 2})
     assert intake.rewind_to == log[0].id
 
 
 def test_each_regeneration_is_a_request_of_its_own() -> None:
-    once = asked([user("u1")], Known(messages=LOG), trigger="regenerate-message")
+    once = asked([user("u1")], KnownThread(messages=LOG), trigger="regenerate-message")
     later = (LOG[0], Message.assistant("hi", id="m2").mark_produced_by("r2"))
-    twice = asked([user("u1")], Known(messages=later), trigger="regenerate-message")
-    same = asked([user("u1")], Known(messages=LOG), trigger="regenerate-message")
+    twice = asked([user("u1")], KnownThread(messages=later), trigger="regenerate-message")
+    same = asked([user("u1")], KnownThread(messages=LOG), trigger="regenerate-message")
     assert once.key == same.key != twice.key
 
 

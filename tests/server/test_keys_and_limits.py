@@ -11,9 +11,9 @@ from edge_kit import Desk, code_of, open_desk
 from awaken.core.budget import Budget
 from awaken.core.identity import Principal
 from awaken.events import Stopped
-from awaken.server.auth import Claims, Tokens
-from awaken.server.errors import Refused
-from awaken.server.limits import Limits, narrowed
+from awaken.server.auth import TokenClaims, Tokens
+from awaken.server.errors import RequestRefused
+from awaken.server.limits import Limits, limit_budget
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -81,8 +81,12 @@ async def test_a_key_has_its_own_rate_and_budget(tmp_path: Path) -> None:
     assert ended.termination.value.code == "budget"
     assert statuses == [200, 429]
     most = Budget(tokens=3, steps=2)
-    assert narrowed(Budget(tokens=5, money=1), most) == Budget(tokens=3, money=1, steps=2)
-    assert (narrowed(None, most), narrowed(most, None), narrowed(None, None)) == (most, most, None)
+    assert limit_budget(Budget(tokens=5, money=1), most) == Budget(tokens=3, money=1, steps=2)
+    assert (limit_budget(None, most), limit_budget(most, None), limit_budget(None, None)) == (
+        most,
+        most,
+        None,
+    )
 
 
 async def test_a_stream_token_is_good_for_its_thread_alone(desk: Desk) -> None:
@@ -147,14 +151,14 @@ async def test_a_token_is_signed_and_expires() -> None:
         return Tokens(given, clock)
 
     tokens = signing("secret")
-    claims = Claims(principal=Principal(id="ann"), thread="t", expires_at_ms=tokens.expiry(60))
+    claims = TokenClaims(principal=Principal(id="ann"), thread="t", expires_at_ms=tokens.expiry(60))
     token = await tokens.make(claims)
     assert (await signing("secret").read(token)).thread == "t"
     for wrong in (token[:-2], token + "A", "awt_", "awt_.", "awt_x.y"):
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             await tokens.read(wrong)
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await signing("other").read(token)
     clock.advance(61)
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         await tokens.read(token)

@@ -23,7 +23,7 @@ from awaken.core.budget import Budget
 from awaken.errors import StoreUnavailable
 from awaken.server import app, open_streams
 from awaken.server.console import audit
-from awaken.server.console.audit import MOST_OF_STRANGERS
+from awaken.server.console.audit import MAX_ANONYMOUS_DEEDS
 from awaken.server.keys import add_to_store
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
@@ -173,7 +173,7 @@ async def test_a_stream_ends_with_the_key_or_session_that_opened_it(
 ) -> None:
     """A key is revoked, or a session signed out, while its stream is open. Streams of others, and
     the run itself, go on."""
-    monkeypatch.setattr(open_streams, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(open_streams, "CHECK_SECONDS", 0.02)
     store, released = MemoryStore(), asyncio.Event()
     async with node(Runtime([slow(released)], store=store)) as client:
         mine, other = [await add_to_store(store.access, roles=["admin"]) for _ in range(2)]
@@ -235,7 +235,7 @@ async def test_a_store_that_is_away_lets_no_one_in_and_cuts_no_one_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Who has a good key is told to come back, not that the key is wrong; what is open stays."""
-    monkeypatch.setattr(open_streams, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(open_streams, "CHECK_SECONDS", 0.02)
     store = Losable()
     async with node(Runtime([talker()], store=store)) as client:
         key = with_key(await add_to_store(store.access, roles=["admin"]))
@@ -284,7 +284,7 @@ async def test_a_store_that_hangs_keeps_no_answer_back(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The audit is waited for, but not for ever."""
-    monkeypatch.setattr(audit, "PATIENCE", 0.01)
+    monkeypatch.setattr(audit, "NOTE_SECONDS", 0.01)
     store = MemoryStore()
 
     async def hang(deed: Deed) -> None:
@@ -338,12 +338,12 @@ async def test_strangers_cannot_fill_the_audit() -> None:
     """What no one known did is in the log; the store has a bit of it each minute."""
     store = MemoryStore()
     async with node(Runtime([talker()], store=store)) as client:
-        for number in range(MOST_OF_STRANGERS * 3):
+        for number in range(MAX_ANONYMOUS_DEEDS * 3):
             head = with_key(f"awk_{number}_" + "x" * 43)
             assert (await client.post("/v1/runs", json=SAID, headers=head)).status_code == 401
         kept = await store.access.list_deeds("", limit=10_000)
         # The minute may have ended meanwhile, once or twice.
-        assert MOST_OF_STRANGERS <= len(kept) < MOST_OF_STRANGERS * 3
+        assert MAX_ANONYMOUS_DEEDS <= len(kept) < MAX_ANONYMOUS_DEEDS * 3
         key = with_key(await add_to_store(store.access, name="ann", roles=["admin"]))
         await client.post("/v1/threads", json={"id": "t"}, headers=key)
         ((_, newest),) = await store.access.list_deeds("", limit=1)

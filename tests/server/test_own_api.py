@@ -260,7 +260,7 @@ async def test_the_changes_of_tickets_are_streamed(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of runs in this process come at once, without a look around."""
-    monkeypatch.setattr(ticket_updates, "LOOK_AROUND", 600)
+    monkeypatch.setattr(ticket_updates, "POLL_SECONDS", 600)
     headers = {"authorization": f"Bearer {desk.keys['operator']}"}
     seen: list[str] = []
     async with (

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken import errors
-from awaken.server.client_ids import Names
-from awaken.server.errors import Refused, answer_to
+from awaken.server.client_ids import ClientIds
+from awaken.server.errors import RequestRefused, to_error_response
 from awaken.server.parsing import MAX_DEPTH, Depth
 from awaken.server.protocols.base import BadRequest
 
@@ -91,7 +91,7 @@ async def _raw(desk: Desk, path: str, parts: AsyncIterator[bytes]) -> bytes:
         (b'{"messages":[]}', "bad_body"),
         (b'{"messages":["Hi"],"not_before":"2026-01-01T00:00:00"}', "bad_body"),
         (b'{"messages":["Hi"],"budget":{"tokens":-1}}', "bad_body"),
-        (b'{"messages":["Hi"],"overrides":{"temperature":-1}}', "bad_body"),
+        (b'{"messages":["Hi"],"settings":{"temperature":-1}}', "bad_body"),
         (b'{"messages":["Hi"],"labels":{"a=b":"c"}}', "bad_body"),
         (b'{"a":' * 65 + b"1" + b"}" * 65, "nested_too_deeply"),
     ],
@@ -100,6 +100,13 @@ async def test_a_body_that_makes_no_sense_is_refused(desk: Desk, body: bytes, co
     answer = await desk.ask("page", "POST", "/v1/threads/t/runs", content=body)
     assert (answer.status_code, code_of(answer)) == (400, code), answer.text
     assert (await desk.runtime.list_threads()).items == ()
+
+
+async def test_the_former_name_of_the_settings_is_answered_with_the_new_one(desk: Desk) -> None:
+    body = {"messages": ["Hi"], "overrides": {"temperature": 0.5}}
+    answer = await desk.ask("page", "POST", "/v1/runs", json=body)
+    assert (answer.status_code, code_of(answer)) == (400, "bad_body")
+    assert answer.json()["error"]["hint"].startswith("write settings: ")
 
 
 @pytest.mark.parametrize(
@@ -149,7 +156,7 @@ def test_depth_is_counted_part_by_part_as_a_parser_would(value: Any, around: int
         for start in range(0, len(text), cut):
             depth.add(text[start : start + cut])
         is_refused = False
-    except Refused:
+    except RequestRefused:
         is_refused = True
     assert is_refused == (around + _depth(value) > MAX_DEPTH)
 
@@ -184,7 +191,7 @@ def _depth(value: Any) -> int:
 def test_every_error_has_its_status_and_hides_what_is_not_the_clients(
     error: Exception, status: int, hidden: str
 ) -> None:
-    answer = answer_to(error, Names("acme"))
+    answer = to_error_response(error, ClientIds("acme"))
     assert answer.status_code == status
     assert hidden not in bytes(answer.body).decode()
     assert ("retry-after" in answer.headers) == (status == 503)

@@ -24,7 +24,7 @@ from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.core.store.commits import Lease, NeverLost
 from awaken.server import app, http_protocol, sse
 from awaken.server.event_frames import Cursor
-from awaken.server.open_streams import BATCH_SECONDS, MOST_SECONDS, OpenStreams
+from awaken.server.open_streams import MAX_PAUSE_SECONDS, MIN_PAUSE_SECONDS, OpenStreams
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import ScriptedModel
@@ -76,7 +76,7 @@ class Heard:
 async def test_the_first_bytes_come_at_once_and_silence_is_filled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sse, "SILENCE", 0.02)
+    monkeypatch.setattr(sse, "SILENCE_SECONDS", 0.02)
     model = Gated()
     async with (
         Runtime([Agent("a", model=model)]) as runtime,
@@ -275,12 +275,12 @@ def _read_all(slow: socket.socket) -> tuple[dict[str, str], int]:
     return reader.texts, deltas
 
 
-@pytest.mark.parametrize("who", [sse, http_protocol], ids=["stream", "server"])
+@pytest.mark.parametrize("module", [sse, http_protocol], ids=["stream", "server"])
 async def test_a_client_that_takes_nothing_for_long_is_cut_off(
-    monkeypatch: pytest.MonkeyPatch, who: ModuleType
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType
 ) -> None:
     """The stream gives up under any web server; ours also drops what the client has not taken."""
-    monkeypatch.setattr(who, "PATIENCE", 0.05)
+    monkeypatch.setattr(module, "STUCK_SECONDS", 0.05)
     runtime = Runtime([Agent("a", model=ScriptedModel(["much to say " * 200_000]))])
     application = app(runtime)
     async with runtime, served(application) as address:
@@ -336,8 +336,8 @@ async def test_streams_write_less_often_when_they_hold_up_the_loop() -> None:
     """06/SV-23: else an answer to many clients takes as long as a write of each piece to each."""
     streams = OpenStreams()
     loop = asyncio.get_running_loop()
-    assert streams.seconds_between == BATCH_SECONDS
+    assert streams.seconds_between == MIN_PAUSE_SECONDS
     for _ in range(40):
-        loop.call_later(BATCH_SECONDS / 2, time.sleep, 2 * BATCH_SECONDS)
+        loop.call_later(MIN_PAUSE_SECONDS / 2, time.sleep, 2 * MIN_PAUSE_SECONDS)
         await streams.pause()
-    assert 2 * BATCH_SECONDS < streams.seconds_between <= MOST_SECONDS
+    assert 2 * MIN_PAUSE_SECONDS < streams.seconds_between <= MAX_PAUSE_SECONDS

@@ -94,7 +94,7 @@ async def test_a_number_that_json_does_not_have_is_no_number_over_http(
     """It would be stored as `null`."""
     said = '{"id": "u", "role": "user", "content": "Hi"}'
     bodies = {
-        f"{RUNS}?wait=30": f'{{"messages": ["Hi"], "overrides": {{"temperature": {number}}}}}',
+        f"{RUNS}?wait=30": f'{{"messages": ["Hi"], "settings": {{"temperature": {number}}}}}',
         "/v1/ag-ui/agents/talker": f'{{"threadId": "t", "runId": "r", "messages": [{said}], '
         f'"tools": [], "context": [], "state": {{}}, "forwardedProps": {{"a": [{number}]}}}}',
     }

@@ -4,6 +4,8 @@ with it (03/DB-6, 02/8.18)."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from delegation_kit import (
     told,
 )
 
-from awaken import Agent, Runtime
+from awaken import Agent, RunResult, Runtime
 from awaken.core.inference import StreamResult
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.core.llm import InferenceRequest
@@ -61,6 +63,21 @@ async def close_at(runtime: Runtime, world: World, *, until_held: bool = True) -
         await closing
 
 
+@asynccontextmanager
+async def leaves(runtime: Runtime, *prompt: str, **options: Any) -> AsyncIterator[None]:
+    """A run in a runtime that is closed inside the block: it is left for the next runtime."""
+    running = asyncio.ensure_future(runtime.run(*prompt, thread=T, **options))
+    yield
+    with pytest.raises(RunLeft, match="recover it"):
+        await running
+
+
+async def recover_one(runtime: Runtime) -> RunResult[Any]:
+    """The end of the only run that the runtime has taken up from the last one."""
+    (recovered,) = runtime.recovered
+    return await recovered
+
+
 async def states(runtime: Runtime, *run_ids: str) -> set[RunStatus]:
     return {(await record(runtime, run_id)).status for run_id in run_ids}
 
@@ -71,12 +88,8 @@ async def test_a_delegate_is_left_with_its_parent_and_both_go_on_in_the_next_run
     """02/8.18: at the end of the child's step; no model is asked twice, no tool run twice."""
     world = World()
     agents = holding(world)
-    first = place.runtime(agents, on_close="leave")
-    async with first:
-        running = asyncio.ensure_future(first.run("boss", "go", thread=T))
+    async with place.runtime(agents, on_close="leave") as first, leaves(first, "boss", "go"):
         await close_at(first, world)
-        with pytest.raises(RunLeft, match="recover it"):
-            await running
     assert world.done == ["noted first", "held"]
     assert calls_of(agents) == {"boss": 1, "helper": 2}
 
@@ -103,16 +116,11 @@ async def test_three_levels_are_left_and_go_on(place: Place) -> None:
         world.agent("middle", [to("clerk")], delegates=["clerk"]),
         world.agent("clerk", [HOLD], [NOTE]),
     ]
-    first = place.runtime(agents, on_close="leave")
-    async with first:
-        running = asyncio.ensure_future(first.run("boss", "go", thread=T))
+    async with place.runtime(agents, on_close="leave") as first, leaves(first, "boss", "go"):
         await close_at(first, world)
-        with pytest.raises(RunLeft):
-            await running
 
     async with place.runtime(agents) as second:
-        (recovered,) = second.recovered
-        assert (await recovered).response == "boss[middle[clerk[held, noted first]]]"
+        assert (await recover_one(second)).response == "boss[middle[clerk[held, noted first]]]"
         assert await open_runs(second) == []
     assert world.done == ["held", "noted first"]
     assert calls_of(agents) == {"boss": 2, "middle": 2, "clerk": 3}
@@ -126,21 +134,16 @@ async def test_what_a_sibling_has_finished_is_kept_when_the_rest_is_left(place: 
         world.agent("quick", [NOTE]),
         world.agent("slow", [HOLD], [("note", {"what": "last"})]),
     ]
-    first = place.runtime(agents, on_close="leave")
-    async with first:
-        running = asyncio.ensure_future(first.run("boss", "go", thread=T))
+    async with place.runtime(agents, on_close="leave") as first, leaves(first, "boss", "go"):
         await world.entered.wait()
         for child in await children(first):
             if (await record(first, child.id)).agent_id == "quick":
                 await ended(first, child.id)
         await close_at(first, world)
-        with pytest.raises(RunLeft):
-            await running
 
     async with place.runtime(agents) as second:
-        (recovered,) = second.recovered
-        said = (await recovered).response
-    assert said == "boss[quick[noted first], slow[held, noted last]]"
+        result = await recover_one(second)
+    assert result.response == "boss[quick[noted first], slow[held, noted last]]"
     assert sorted(world.done) == ["held", "noted first", "noted last"]
     assert calls_of(agents) == {"boss": 2, "quick": 2, "slow": 3}
 
@@ -151,17 +154,12 @@ async def test_a_child_that_does_not_come_to_a_border_is_torn_down_not_cancelled
     """02/8.18: it goes on from its last commit; what may have happened is not repeated."""
     world = World()
     agents = holding(world)
-    first = place.runtime(agents, on_close="leave")
-    async with first:
-        running = asyncio.ensure_future(first.run("boss", "go", thread=T))
+    async with place.runtime(agents, on_close="leave") as first, leaves(first, "boss", "go"):
         await world.entered.wait()
         await first.engine.leave_all(grace=0.01)
-        with pytest.raises(RunLeft):
-            await running
 
     async with place.runtime(agents) as second:
-        (recovered,) = second.recovered
-        result = await recovered
+        result = await recover_one(second)
         child = await only_child(second)
         assert (await record(second, child)).termination_reason == NATURAL_END
         heard = await told(second, child)
@@ -190,21 +188,16 @@ async def test_a_task_given_while_the_runtime_closes_is_left_for_the_next(place:
     """02/8.18: nobody can start it any more; it is not told to have failed."""
     world, boss = World(), Slow()
     agents = [boss.agent, world.agent("helper", [NOTE])]
-    first = place.runtime(agents, on_close="leave")
-    async with first:
-        running = asyncio.ensure_future(first.run("boss", "go", thread=T))
+    async with place.runtime(agents, on_close="leave") as first, leaves(first, "boss", "go"):
         await boss.asked.wait()
         closing = asyncio.ensure_future(first.close())
         await asyncio.sleep(0)
         boss.go.set()
         await closing
-        with pytest.raises(RunLeft):
-            await running
     assert world.done == []
 
     async with place.runtime(agents) as second:
-        (recovered,) = second.recovered
-        assert (await recovered).response == "boss[helper[noted first]]"
+        assert (await recover_one(second)).response == "boss[helper[noted first]]"
     assert world.done == ["noted first"]
 
 
@@ -212,13 +205,9 @@ async def test_a_delegate_of_a_run_that_was_taken_up_is_left_with_it(place: Plac
     """02/8.18: a runtime that cancels its own runs leaves those of others, children included."""
     world = World()
     agents = holding(world)
-    first = place.runtime(agents, on_close="leave")
-    async with first:
-        running = asyncio.ensure_future(first.run("boss", "go", thread=T))
+    async with place.runtime(agents, on_close="leave") as first, leaves(first, "boss", "go"):
         await world.entered.wait()
         await first.engine.leave_all(grace=0.01)
-        with pytest.raises(RunLeft):
-            await running
     slow = World()
     again = [agents[0], slow.agent("helper", [NOTE], [HOLD], [HOLD])]
 
@@ -231,8 +220,7 @@ async def test_a_delegate_of_a_run_that_was_taken_up_is_left_with_it(place: Plac
 
     async with place.runtime(again) as third:
         assert await states(third, await only_child(third)) == {RunStatus.RUNNING}
-        (recovered,) = third.recovered
-        result = await recovered
+        result = await recover_one(third)
         child = await record(third, await only_child(third))
     assert (result.termination, child.termination_reason) == (NATURAL_END, NATURAL_END)
     assert slow.done == ["held"]
@@ -245,18 +233,13 @@ async def test_an_approved_child_is_left_and_not_asked_for_again(place: Place) -
         world.agent("boss", [to("helper")], delegates=["helper"]),
         world.agent("helper", [("pay", {"n": 5})], [HOLD], [NOTE]),
     ]
-    first = place.runtime(agents, on_close="leave")
-    async with first:
+    async with place.runtime(agents, on_close="leave") as first:
         result = await first.run("boss", "go", thread=T)
-        answers = {result.tickets[0]: True}
-        running = asyncio.ensure_future(first.run(thread=T, answers=answers))
-        await close_at(first, world)
-        with pytest.raises(RunLeft):
-            await running
+        async with leaves(first, answers={result.tickets[0]: True}):
+            await close_at(first, world)
 
     async with place.runtime(agents) as second:
-        (recovered,) = second.recovered
-        assert (await recovered).response == "boss[helper[paid 5, held, noted first]]"
+        assert (await recover_one(second)).response == "boss[helper[paid 5, held, noted first]]"
         assert list(await second.list_tickets()) == []
         assert await open_runs(second) == []
     assert world.done == ["paid 5", "held", "noted first"]

@@ -18,7 +18,8 @@ from awaken.core.message import Role
 from awaken.core.store.commits import Committed, NeverLost, ThreadCommit, has_outcomes
 from awaken.core.task import TaskStatus
 from awaken.errors import RunLeft, StorageError, StoreUnavailable
-from awaken.ext.tasks import ATTEMPTS, find_live_task
+from awaken.ext.tasks.records import ATTEMPTS
+from awaken.ext.tasks.task import find_live_task
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 from awaken.worker import pending_commits, shutdown

@@ -35,76 +35,58 @@ TOO_LATE = "it had not ended in time"
 # -- the calls of one run ---------------------------------------------------------------------
 
 
-async def test_a_call_that_can_be_stopped_was_stopped() -> None:
-    site = Site()
+@pytest.mark.parametrize(
+    ("names", "fates", "noted", "options"),
+    [
+        (["read"], "stopped", [], {}),
+        (["once"], "stopped", ["once"], {}),
+        (["block"], "unknown", ["block"], {}),
+        (
+            ["quick", "read", "once", "block"],
+            "finished stopped stopped unknown",
+            ["once", "block"],
+            {},
+        ),
+        (["read", "once", "block"], "stopped stopped stopped", [], {"sequential": True}),
+    ],
+    ids=[
+        "a call that can be stopped was stopped",
+        "a call that must run once was stopped, and may have taken effect",
+        "of a thread that cannot be stopped nobody can tell: it goes on, though its run is over",
+        "side by side, each call has its own fate",
+        "one after another, calls that never began were stopped: they have done nothing",
+    ],
+)
+async def test_each_call_has_its_own_fate(
+    names: list[str], fates: str, noted: list[str], options: dict[str, Any]
+) -> None:
+    site, calls = Site(), 1 if options else len(set(names) - {"quick"})
 
-    async with Runtime([site.agent("read")]) as runtime, site.busy(runtime) as task:
+    async with (
+        Runtime([site.agent(*names, **options)]) as runtime,
+        site.busy(runtime, calls=calls) as task,
+    ):
         receipt = await runtime.cancel(T)
         result = await task
+        assert not site.unblock.is_set()
 
     assert result.termination == CANCELLED
     assert receipt
-    assert receipt.complete
-    assert outcomes(receipt) == [("run", "digger", "stopped"), ("call", "read", "stopped")]
-    run, call = receipt.items
+    run, *called = receipt.items
     assert (run.id, run.run_id) == (result.run_id, result.run_id)
-    assert (call.id, call.run_id, call.note) == ("read-0", result.run_id, None)
-
-
-async def test_a_call_that_must_run_once_was_stopped_and_may_have_taken_effect() -> None:
-    site = Site()
-
-    async with Runtime([site.agent("once")]) as runtime, site.busy(runtime):
-        receipt = await runtime.cancel(T)
-
-    assert outcomes(receipt) == [("run", "digger", "stopped"), ("call", "once", "stopped")]
-    assert receipt.items[1].note == MAY_HAVE
-    assert receipt.complete, "nothing goes on"
-
-
-async def test_of_a_thread_that_cannot_be_stopped_nobody_can_tell() -> None:
-    site = Site()
-
-    async with Runtime([site.agent("block")]) as runtime, site.busy(runtime) as task:
-        receipt = await runtime.cancel(T)
-        assert (await task).termination == CANCELLED
-        assert not site.unblock.is_set(), "it goes on, though its run is over"
-
-    assert outcomes(receipt) == [("run", "digger", "stopped"), ("call", "block", "unknown")]
-    assert not receipt.complete
-    assert receipt.of(UNKNOWN) == receipt.items[1:]
-    assert receipt.items[1].note == MAY_HAVE
-    assert receipt.of(FINISHED) == ()
-
-
-async def test_each_call_has_its_own_fate() -> None:
-    """Side by side: one is done, one can be stopped, one cannot."""
-    site = Site()
-    agent = site.agent("quick", "read", "once", "block")
-
-    async with Runtime([agent]) as runtime, site.busy(runtime, calls=3):
-        receipt = await runtime.cancel(T)
-
     assert outcomes(receipt) == [
         ("run", "digger", "stopped"),
-        ("call", "quick", "finished"),
-        ("call", "read", "stopped"),
-        ("call", "once", "stopped"),
-        ("call", "block", "unknown"),
+        *(("call", name, fate) for name, fate in zip(names, fates.split(), strict=True)),
     ]
-    assert [item.name for item in receipt.items if item.note] == ["once", "block"]
-
-
-async def test_calls_that_never_began_were_stopped() -> None:
-    """One after another: whatever they would have done, they have not."""
-    site = Site()
-    agent = site.agent("read", "once", "block", sequential=True)
-
-    async with Runtime([agent]) as runtime, site.busy(runtime):
-        receipt = await runtime.cancel(T)
-
-    assert [item.outcome for item in receipt.items] == [STOPPED] * 4
-    assert [item.note for item in receipt.items] == [None] * 4
+    assert [(item.id, item.run_id) for item in called] == [
+        (f"{name}-{number}", result.run_id) for number, name in enumerate(names)
+    ]
+    assert [(item.name, item.note) for item in receipt.items if item.note] == [
+        (name, MAY_HAVE) for name in noted
+    ]
+    assert receipt.complete == ("unknown" not in fates)
+    for outcome in CancelOutcome:
+        assert receipt.of(outcome) == tuple(i for i in receipt.items if i.outcome is outcome)
 
 
 async def test_calls_of_earlier_steps_are_in_it_too() -> None:
@@ -156,6 +138,31 @@ async def told_to_stop(runtime: Runtime) -> None:
     await live.token.cancelled()
 
 
+async def cancel_before(
+    runtime: Runtime, task: asyncio.Future[Any], let_go: asyncio.Event
+) -> tuple[CancelReceipt, Any]:
+    """Cancel a run that is held, let it go once it knows, and wait for both."""
+    cancelling = asyncio.ensure_future(runtime.cancel(T))
+    await told_to_stop(runtime)
+    let_go.set()
+    return await cancelling, await task
+
+
+class SlowEnd:
+    """A plugin: the last phase of a run takes until it is let go."""
+
+    def __init__(self, is_slow: Callable[[PhaseContext], bool] = lambda _: True) -> None:
+        self.ending, self.let_go = asyncio.Event(), asyncio.Event()
+        self.plugin = Piece("slow-end", lambda r: r.hook(Phase.RUN_END, self._end))
+        self._is_slow = is_slow
+
+    async def _end(self, ctx: PhaseContext) -> Command | None:
+        if self._is_slow(ctx):
+            self.ending.set()
+            await self.let_go.wait()
+        return None
+
+
 # -- runs that wait, have ended, or were never there ------------------------------------------
 
 
@@ -199,23 +206,12 @@ async def test_nothing_to_cancel_is_false_and_empty(over: bool) -> None:
 
 async def test_a_run_that_comes_to_its_end_by_itself_had_finished() -> None:
     """It was cancelled when nothing but its last phase was left."""
-    ending, let_go = asyncio.Event(), asyncio.Event()
-
-    async def end(_: PhaseContext) -> Command | None:
-        ending.set()
-        await let_go.wait()
-        return None
-
-    plugin = Piece("slow-end", lambda r: r.hook(Phase.RUN_END, end))
-    site = Site()
-    agent = site.agent("quick", plugins=[plugin])
+    slow, site = SlowEnd(), Site()
+    agent = site.agent("quick", plugins=[slow.plugin])
     async with Runtime([agent]) as runtime, asyncio.timeout(100):
         task = asyncio.ensure_future(runtime.run("digger", "go", thread=T))
-        await ending.wait()
-        cancelling = asyncio.ensure_future(runtime.cancel(T))
-        await told_to_stop(runtime)
-        let_go.set()
-        receipt, result = await cancelling, await task
+        await slow.ending.wait()
+        receipt, result = await cancel_before(runtime, task, slow.let_go)
 
     assert result.termination == NATURAL_END
     assert receipt
@@ -241,10 +237,7 @@ async def test_a_run_that_has_not_begun_is_in_the_receipt_once_it_has_ended() ->
         async with asyncio.timeout(100):
             task = asyncio.ensure_future(runtime.run("digger", "go", thread=T))
             await store.asked.wait()
-            cancelling = asyncio.ensure_future(runtime.cancel(T))
-            await told_to_stop(runtime)
-            store.let_go.set()
-            receipt, result = await cancelling, await task
+            receipt, result = await cancel_before(runtime, task, store.let_go)
 
     assert result.termination == CANCELLED
     assert outcomes(receipt) == [("run", "digger", "stopped")]
@@ -284,25 +277,17 @@ async def test_without_a_deadline_to_wait_for_it_is_asked_all_the_same() -> None
 
 async def test_closing_a_run_that_only_waits_may_not_take_longer_either() -> None:
     """Its last phase is slow; the run is ended by this process, and goes on ending."""
-    ending, let_go = asyncio.Event(), asyncio.Event()
-
-    async def end(ctx: PhaseContext) -> Command | None:
-        if ctx.cancellation_token is None:
-            ending.set()
-            await let_go.wait()
-        return None
-
+    slow = SlowEnd(lambda ctx: ctx.cancellation_token is None)
     site, store = Site(), MemoryStore()
     first = Runtime([site.agent("pay")], store=store, recover=False)
     await first.run("digger", "go", thread=T)
 
-    plugin = Piece("slow-end", lambda r: r.hook(Phase.RUN_END, end))
-    agent = site.agent("pay", plugins=[plugin])
+    agent = site.agent("pay", plugins=[slow.plugin])
     async with Runtime([agent], store=store, recover=False) as runtime, asyncio.timeout(100):
         receipt = await runtime.cancel(T, deadline=0.05)
-        assert ending.is_set()
+        assert slow.ending.is_set()
         assert outcomes(receipt)[0] == ("run", "digger", "unknown")
-        let_go.set()
+        slow.let_go.set()
         again = await runtime.cancel(T)
 
     run = await store.latest_run(T)
@@ -458,38 +443,25 @@ class HardOfHearing(MemoryStore):
             yield threads
 
 
-async def test_what_a_run_starts_before_it_hears_of_the_cancel_is_in_the_receipt() -> None:
-    """It runs in another process, and gives a task away after the cancel was sent."""
-    store, site = HardOfHearing(), Site()
-    ready, delegate = asyncio.Event(), asyncio.Event()
-
-    async def answer(_: Any) -> Any:
-        ready.set()
-        await delegate.wait()
-        return tool_calls_response("", ("agent_run_leaf", "d", {"prompt": "go"}))
-
-    root = Agent("root", model=FunctionModel(answer), delegates=["leaf"])
-    there = Runtime([root, site.agent("read", id="leaf")], store=store, recover=False)
-    here = Runtime([], store=store, recover=False)
-    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
-        run = group.create_task(there.run("root", "go", thread=T))
-        await ready.wait()
-        cancelling = group.create_task(here.cancel(T))
-        await store.watched.wait()
-        delegate.set()
-        await site.begun.acquire()
-        store.heard.set()
-
-    assert run.result().termination == CANCELLED
-    assert outcomes(cancelling.result()) == [
-        ("run", "root", "stopped"),
-        ("call", "agent_run_leaf", "stopped"),
-        ("run", "leaf", "stopped"),
-        ("call", "read", "stopped"),
-    ]
-
-
-async def test_a_task_begun_before_its_run_hears_of_the_cancel_is_in_the_receipt() -> None:
+@pytest.mark.parametrize(
+    ("call", "items"),
+    [
+        (
+            ("agent_run_leaf", "d", {"prompt": "go"}),
+            [
+                ("call", "agent_run_leaf", "stopped"),
+                ("run", "leaf", "stopped"),
+                ("call", "read", "stopped"),
+            ],
+        ),
+        (("read", "b", {}), [("call", "read", "finished"), ("task", "read", "stopped")]),
+    ],
+    ids=["a delegate", "a task"],
+)
+async def test_what_a_run_starts_before_it_hears_of_the_cancel_is_in_the_receipt(
+    call: tuple[str, str, Any], items: list[tuple[str, str, str]]
+) -> None:
+    """It runs in another process, and starts something after the cancel was sent."""
     store, site = HardOfHearing(), Site()
     ready, begin = asyncio.Event(), asyncio.Event()
 
@@ -497,11 +469,17 @@ async def test_a_task_begun_before_its_run_hears_of_the_cancel_is_in_the_receipt
         if not begin.is_set():
             ready.set()
             await begin.wait()
-            return tool_calls_response("", ("read", "b", {}))
+            return tool_calls_response("", call)
         await asyncio.Event().wait()
 
-    root = Agent("root", model=FunctionModel(answer), background=[site.tools[0]])
-    there = Runtime([root], store=store, recover=False)
+    model, is_task = FunctionModel(answer), call[0] == "read"
+    root = Agent(
+        "root",
+        model=model,
+        background=[site.tools[0]] if is_task else [],
+        delegates=[] if is_task else ["leaf"],
+    )
+    there = Runtime([root, site.agent("read", id="leaf")], store=store, recover=False)
     here = Runtime([], store=store, recover=False)
     async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(there.run("root", "go", thread=T))
@@ -513,11 +491,7 @@ async def test_a_task_begun_before_its_run_hears_of_the_cancel_is_in_the_receipt
         store.heard.set()
 
     assert run.result().termination == CANCELLED
-    assert outcomes(cancelling.result()) == [
-        ("run", "root", "stopped"),
-        ("call", "read", "finished"),
-        ("task", "read", "stopped"),
-    ]
+    assert outcomes(cancelling.result()) == [("run", "root", "stopped"), *items]
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])

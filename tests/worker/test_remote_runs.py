@@ -174,7 +174,7 @@ async def test_a_cooperative_backend_sees_the_cancel() -> None:
 
 UNSUPPORTED: dict[str, dict[str, Any]] = {
     "decisions": {"decisions": (("c1", YES),)},
-    "overrides": {"overrides": InferenceOverride()},
+    "overrides": {"settings": InferenceOverride()},
     "frontend_tools": {"frontend_tools": (ToolDescriptor(id="ui", name="ui", description=""),)},
 }
 
@@ -229,7 +229,7 @@ async def test_what_a_backend_can_do_reaches_it() -> None:
         await runtime.engine.run(asked(**everything))
     (request,) = backend.requests
     assert request.decisions == everything["decisions"]
-    assert request.overrides == everything["overrides"]
+    assert request.overrides == everything["settings"]
     assert request.frontend_tools == everything["frontend_tools"]
 
 

@@ -167,7 +167,7 @@ async def test_replacing_what_is_known_affects_later_runs_only() -> None:
     )
 
     assert runtime.registry.version == 1
-    assert runtime.registry.replace(other.validated_resolver()) == 2
+    assert runtime.registry.replace(other.build_resolver()) == 2
 
     with pytest.raises(AgentNotFound, match="'other'"):
         await runtime.run(request("agent"))

@@ -105,7 +105,7 @@ async def test_of_two_overrides_the_last_wins_field_by_field_and_none_leaks() ->
     assert model.requests[1].overrides is None
 
 
-async def test_run_overrides_reach_every_request() -> None:
+async def test_settings_of_a_run_reach_every_request() -> None:
     """01/A-10, 09 §2.3: above the step's and the agent's; the model's name moves to its place."""
     runtime, model = setup(
         schedules(
@@ -119,7 +119,7 @@ async def test_run_overrides_reach_every_request() -> None:
     )
 
     await runtime.run(
-        "a", "go", overrides=InferenceOverride(temperature=0.2, upstream_model="run-model")
+        "a", "go", settings=InferenceOverride(temperature=0.2, upstream_model="run-model")
     )
 
     assert [request.upstream_model for request in model.requests] == ["run-model"] * 3
@@ -134,7 +134,7 @@ async def test_an_agents_reasoning_effort_gives_way_to_the_runs() -> None:
 
     await runtime.run("a", "go")
     await runtime.run(
-        "a", "go", overrides=InferenceOverride(reasoning_effort=ReasoningBudget(budget=9))
+        "a", "go", settings=InferenceOverride(reasoning_effort=ReasoningBudget(budget=9))
     )
 
     efforts = [
@@ -158,7 +158,7 @@ async def test_a_blank_model_in_an_override_is_refused() -> None:
     runtime, model = setup()
 
     with pytest.raises(InferenceFailed, match="upstream_model cannot be empty"):
-        await runtime.run("a", "go", overrides=InferenceOverride(upstream_model=" "))
+        await runtime.run("a", "go", settings=InferenceOverride(upstream_model=" "))
 
     assert model.calls == 0
     [run] = await runtime.list_runs()

@@ -20,12 +20,12 @@ from task_kit import Yard, dig, latest, over, tasks_in, told, until_told, workin
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.core.run import CancelReceipt, RunRecord
+from awaken.core.task import TaskParentContext
 from awaken.ext.tasks import (
     BackgroundLimits,
     BackgroundTaskManager,
     BackgroundTaskPlugin,
     TaskContext,
-    TaskParentContext,
     TaskResult,
 )
 

@@ -16,7 +16,8 @@ from awaken.core.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import CallEntry, Committed, NeverLost, ThreadCommit
 from awaken.errors import CommitUnknown, StoreUnavailable
-from awaken.ext.tasks import BackgroundTaskPlugin, find_live_task
+from awaken.ext.tasks import BackgroundTaskPlugin
+from awaken.ext.tasks.task import find_live_task
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock
 from awaken.testing.failing_store import CommitFailure

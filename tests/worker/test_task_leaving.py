@@ -24,7 +24,7 @@ from task_kit import (
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.core.lifecycle import CANCELLED, RunStatus
 from awaken.core.run import RunRecord
-from awaken.core.task import StoredTask
+from awaken.core.task import StoredTask, TaskParentContext
 from awaken.core.thread_ids import agent_ids, task_uid
 from awaken.errors import RunLeft
 from awaken.ext.tasks import (
@@ -32,7 +32,6 @@ from awaken.ext.tasks import (
     BackgroundTaskManager,
     BackgroundTaskPlugin,
     TaskContext,
-    TaskParentContext,
     TaskResult,
 )
 from awaken.testing import FunctionModel

@@ -17,7 +17,7 @@ from awaken.core.run import CancelReceipt
 from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.core.task import TaskStatus
 from awaken.core.thread_ids import agent_ids
-from awaken.ext.tasks import find_live_task
+from awaken.ext.tasks.task import find_live_task
 from awaken.ext.tasks.task_commits import INTERRUPTED
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response

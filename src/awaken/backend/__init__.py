@@ -62,7 +62,7 @@ if TYPE_CHECKING:
         RemoteError,
     )
     from awaken.core.spec import RemoteEndpoint
-    from awaken.engine.prepared_run import ThreadContextSnapshot
+    from awaken.engine.run_setup import ThreadContextSnapshot
 
 __all__ = [
     "BACKEND_OUTPUT_STATE_KEY",
@@ -116,7 +116,7 @@ __all__ = [
     "validate_root_execution_request",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         "awaken.core.backend": (
@@ -146,6 +146,6 @@ __getattr__, __dir__ = lazy_names(
             "materialize_remote_message_log remote_backend_error_message "
             "state_with_backend_output"
         ),
-        "awaken.engine.prepared_run": "ThreadContextSnapshot",
+        "awaken.engine.run_setup": "ThreadContextSnapshot",
     },
 )

@@ -56,7 +56,7 @@ from awaken.core.tool import (
     ToolStatus,
 )
 from awaken.core.tool_context import EventForwarder, ToolCallContext, ToolOutput, ToolTraits
-from awaken.engine.call_results import done_beneath, with_done
+from awaken.engine.call_results import append_summary, load_delegate_summary
 from awaken.errors import AwakenError, ConfigError, RunLeft
 
 MAX_DEPTH = 8
@@ -155,8 +155,8 @@ class DelegateTool:
             thread_id = ctx.run_identity.thread_id
             why = without_scope(str(error), thread_id)
             await ctx.report_progress(ProgressStatus.FAILED, why)
-            done = await done_beneath(ctx.delegates, thread_id, ctx.idempotency_key)
-            raise ToolError.execution_failed(with_done(why, done)) from error
+            done = await load_delegate_summary(ctx.delegates, thread_id, ctx.idempotency_key)
+            raise ToolError.execution_failed(append_summary(why, done)) from error
         await ctx.report_progress(_PROGRESS.get(result.status.kind, ProgressStatus.PENDING))
         return ToolOutput(self._result(result, ctx), _spending(result, ctx))
 
@@ -182,7 +182,7 @@ class DelegateTool:
             },
             message=result.response
             if status is ToolStatus.SUCCESS
-            else with_done(ended, result.done),
+            else append_summary(ended, result.done),
             suspension=self._ticket(result, ctx) if status is ToolStatus.PENDING else None,
             metadata={"child_run_id": result.run_id} if result.run_id else {},
         )

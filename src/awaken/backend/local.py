@@ -37,20 +37,21 @@ from awaken.core.lifecycle import (
     TerminationReason,
 )
 from awaken.core.profile import ProfileStore
-from awaken.core.registry import AgentResolver
+from awaken.core.registry import ExecutionResolver
 from awaken.core.run import AgentRunResult, PersistedState, RunRecord
 from awaken.core.state.key import OWN
 from awaken.core.state.run_keys import RUN_LIFECYCLE
 from awaken.core.state.store import StateStore, UnknownKeyPolicy
+from awaken.core.store.store import Store
 from awaken.core.suspension import Decision
 from awaken.core.task import AMBIENT_TASK_JOURNAL
 from awaken.engine import LoopStatePlugin, prepare_resume, run_agent_loop
 from awaken.engine.phases import PhaseRuntime
-from awaken.engine.prepared_run import (
+from awaken.engine.run_setup import (
     FirstCommit,
-    PreparedRun,
     RunControls,
     RunServices,
+    RunSetup,
     ThreadContextSnapshot,
 )
 from awaken.errors import (
@@ -61,7 +62,7 @@ from awaken.errors import (
     PhaseError,
     StateError,
 )
-from awaken.ext import tasks as background
+from awaken.ext.tasks import lazy_tasks as background
 from awaken.ids import UUID7, Ids
 from awaken.plugin.env import ExecutionEnv, install_plugin
 from awaken.plugin.resolved_agent import ResolvedAgent
@@ -73,8 +74,7 @@ class LocalBackend(ExecutionBackend):
     """Runs agents on this event loop. It has all capabilities.
 
     Args:
-        profile_store, clock, ids: used by delegates, and by root runs that come without a
-            `PreparedRun`.
+        profile_store, clock, ids: services for the runs.
     """
 
     def __init__(
@@ -101,23 +101,30 @@ class LocalBackend(ExecutionBackend):
         phases = local.phase_runtime if local is not None else None
         if local is None or not isinstance(phases, PhaseRuntime):
             raise ExecutionFailed("local root execution requires a phase runtime context")
-        start = local.start
-        if not isinstance(start, PreparedRun):
-            start = await read_start(request, self._services(request.resolver))
+        services = self._services(request.resolver, store=request.checkpoint_store)
+        setup = await load_setup(request, services)
         try:
             if request.decisions:
-                _store_decisions(phases.store, request.decisions)
+                store_decisions(phases.store, request.decisions)
+            phases.look_for_actions()
             agent = local.agent
             if not isinstance(agent, ResolvedAgent):
                 agent = request.resolver.resolve(request.agent_id)
-            result = await run_agent_loop(agent, phases, request, start)
+            result = await run_agent_loop(agent, phases, setup)
         except AgentLoopError as error:
             raise BackendLoopError(error) from error
         return _backend_result(request.agent_id, result)
 
-    def _services(self, resolver: AgentResolver, deps: RunDeps | None = None) -> RunServices:
+    def _services(
+        self,
+        resolver: ExecutionResolver,
+        *,
+        store: Store | None = None,
+        deps: RunDeps | None = None,
+    ) -> RunServices:
         return RunServices(
             resolver=resolver,
+            store=store,
             profiles=self._profile_store,
             clock=self._clock,
             ids=self._ids,
@@ -145,8 +152,8 @@ class LocalBackend(ExecutionBackend):
         own_inbox = context.take_inbox() if context is not None else None
         owner_inbox, inbox = own_inbox or inbox_channel()
         try:
-            phases = new_phase_runtime(agent.env)
-            agent.env.bind(phases.store, owner_inbox)
+            store = new_run_state(agent.env)
+            agent.env.bind(store, owner_inbox)
             seed = _filter_seed(request.state_seed, agent.env)
         except StateError as error:
             raise ExecutionFailed(str(error)) from error
@@ -169,43 +176,37 @@ class LocalBackend(ExecutionBackend):
         controls = RunControls(
             cancellation_token=control.cancellation_token,
             decision_rx=control.decision_rx,
+            inbox=inbox,
             owner_inbox=owner_inbox,
             budget=account,
             depth=request.depth,
         )
-        root = BackendRootRunRequest(
-            agent_id=request.agent_id,
-            messages=request.messages,
-            new_messages=request.new_messages,
+        setup = RunSetup(
+            identity=identity,
             sink=request.sink,
-            resolver=resolver,
-            run_identity=identity,
-            control=controls,
-            inbox=inbox,
-        )
-        start = PreparedRun(
-            services=self._services(resolver, request.deps),
+            services=self._services(resolver, deps=request.deps),
             controls=controls,
             thread=ThreadContextSnapshot(),
-            first=FirstCommit(state_seed=seed),
+            first_commit=FirstCommit(state_seed=seed),
+            messages=request.messages,
         )
         # This run is not stored, so a journal could not report to it how its tasks ended. They get
         # none, and are cancelled with the run.
         mark = AMBIENT_TASK_JOURNAL.set(None)
         try:
-            result = await run_agent_loop(agent, phases, root, start)
+            result = await run_agent_loop(agent, PhaseRuntime(store), setup)
         except AgentLoopError as error:
-            failed = _backend_result(request.agent_id, _build_failure(phases, run_id, error))
-            raise BackendLoopError(error, _add_state(failed, phases.store, account)) from error
+            failed = _backend_result(request.agent_id, _build_failure(store, run_id, error))
+            raise BackendLoopError(error, _add_state(failed, store, account)) from error
         finally:
             AMBIENT_TASK_JOURNAL.reset(mark)
             background.cancel_tasks_of(run_id)
         ended = _backend_result(request.agent_id, result)
         ended.inbox = owner_inbox
-        return _add_state(ended, phases.store, account)
+        return _add_state(ended, store, account)
 
 
-def _store_decisions(store: StateStore, decisions: Sequence[Decision]) -> None:
+def store_decisions(store: StateStore, decisions: Sequence[Decision]) -> None:
     """Store the decisions for the calls that wait for them.
 
     Raises:
@@ -227,14 +228,14 @@ def _filter_seed(seed: PersistedState | None, env: ExecutionEnv) -> PersistedSta
     """
     if seed is None:
         return None
-    new_phase_runtime(env).store.apply_seed(seed, UnknownKeyPolicy.ERROR)
+    new_run_state(env).apply_seed(seed, UnknownKeyPolicy.ERROR)
     kept = {name: value for name, value in seed.extensions.items() if not name.startswith(OWN)}
     return PersistedState(revision=seed.revision, extensions=kept)
 
 
-def _build_failure(phases: PhaseRuntime, run_id: str, error: AgentLoopError) -> AgentRunResult:
+def _build_failure(store: StateStore, run_id: str, error: AgentLoopError) -> AgentRunResult:
     """The result of a run whose loop failed."""
-    lifecycle = phases.store.read(RUN_LIFECYCLE)
+    lifecycle = store.read(RUN_LIFECYCLE)
     return AgentRunResult(
         run_id=run_id,
         response="",
@@ -255,30 +256,39 @@ def _add_state(
     return result
 
 
-def new_phase_runtime(env: ExecutionEnv) -> PhaseRuntime:
-    """A phase runtime over a new state store that has the env's keys and the loop's."""
+def new_run_state(env: ExecutionEnv) -> StateStore:
+    """A new state store that has the env's keys and the loop's."""
     store = StateStore(env.keys)
     if not store.is_registered(RUN_LIFECYCLE.name):
         install_plugin(store, LoopStatePlugin())
-    return PhaseRuntime(store)
+    return store
 
 
-async def read_start(request: BackendRootRunRequest, services: RunServices) -> PreparedRun:
-    """Prepare a run whose caller has not done so; reads its thread from the request's store."""
-    store, identity, control = request.checkpoint_store, request.run_identity, request.control
+async def load_setup(request: BackendRootRunRequest, services: RunServices) -> RunSetup:
+    """The setup for a backend request. The thread is read from the request's store."""
+    identity, control = request.run_identity, request.control
     thread = ThreadContextSnapshot()
+    store = services.store
     context = await store.load_context(identity.thread_id, tail=0) if store is not None else None
     if context is not None:
         thread.log_length = context.thread.message_count
         if context.open_run is not None and context.open_run.run_id == identity.run_id:
             thread.previous = reset_ended_record(context.open_run)
-    return PreparedRun(
+    return RunSetup(
+        identity=identity,
+        sink=request.sink,
         services=services,
         controls=RunControls(
-            cancellation_token=control.cancellation_token, decision_rx=control.decision_rx
+            cancellation_token=control.cancellation_token,
+            decision_rx=control.decision_rx,
+            inbox=request.inbox,
         ),
         thread=thread,
-        first=FirstCommit(messages=request.new_messages),
+        first_commit=FirstCommit(messages=request.new_messages),
+        messages=request.messages,
+        overrides=request.overrides,
+        frontend_tools=request.frontend_tools,
+        is_continuation=request.is_continuation,
     )
 
 

@@ -54,7 +54,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
 _NAMES = [name for commands in _SECTIONS.values() for name in commands]
 _PACKAGES = ("chaos", "demo")
 """The commands with a package of their own."""
-_load, _ = lazy_names(
+_load = lazy_names(
     __name__,
     {f"awaken.cli.{'' if name in _PACKAGES else 'commands.'}{name}": name for name in _NAMES},
 )

@@ -38,7 +38,7 @@ _ONE: dict[type[ast.unaryop], Callable[[Any], Any]] = {
 }
 
 
-def built_in_agent() -> Agent:
+def build_builtin_agent() -> Agent:
     """A small agent on the demo model, with two tools."""
     return Agent("assistant", model="demo", tools=[calculate, count_words])
 

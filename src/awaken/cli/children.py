@@ -31,8 +31,8 @@ from awaken.core.lifecycle import NaturalEnd
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import RunQuery, Threads
 from awaken.core.suspension import ResumedOutcome, ToolCallOutcome
+from awaken.ext.tasks.listing import BackgroundTask
 from awaken.runtime.metrics_hooks import TASK_AGENT, StoredTask
-from awaken.runtime.waiting import BackgroundTask
 
 # -- lines of a transcript --------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from awaken.cli.live_tasks import LiveTasks, find_waiting_run, tickets_of, wait_
 from awaken.cli.stdin_lines import InputInterrupted, StdinLines
 from awaken.cli.store_address import WayBack
 from awaken.cli.thread_printer import MOST_TICKETS, is_pause
-from awaken.cli.view import View
+from awaken.cli.view import TurnView
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.event import (
     InferenceComplete,
@@ -38,7 +38,7 @@ _RECENT = 100
 
 
 @dataclass(kw_only=True)
-class Conversation:
+class TerminalConversation:
     """A conversation with agents on one thread of a runtime.
 
     Args:
@@ -63,7 +63,7 @@ class Conversation:
     _shown_names: str = field(default="", init=False)
     _asked_keys: set[str] = field(default_factory=set, init=False)
 
-    async def run_turn(self, prompt: str, view: View) -> ExitCode:
+    async def run_turn(self, prompt: str, view: TurnView) -> ExitCode:
         """Send a prompt and show the run's events. Returns how the run ended.
 
         Raises:
@@ -75,7 +75,7 @@ class Conversation:
         await self._show_stream(stream, view)
         return await self._finish_turn(view)
 
-    async def resume_run(self, run: RunRecord, view: View) -> ExitCode:
+    async def resume_run(self, run: RunRecord, view: TurnView) -> ExitCode:
         """Resume a run without an owner from its last commit, with decisions made meanwhile, and
         show its events. Returns how it ended.
 
@@ -86,13 +86,13 @@ class Conversation:
         await self._stream_resumed(run, view)
         return await self._finish_turn(view)
 
-    async def _stream_resumed(self, run: RunRecord, view: View) -> None:
+    async def _stream_resumed(self, run: RunRecord, view: TurnView) -> None:
         store = self.runtime.store
         tickets = await store.list_tickets(TicketQuery(run_id=run.run_id, limit=MOST_TICKETS))
         view.summary.add_earlier_calls(await store.load_calls(run.run_id), tickets.items)
         await self._show_stream(stream_resumed(self.runtime, run), view)
 
-    async def _show_stream(self, stream: RunStream, view: View) -> None:
+    async def _show_stream(self, stream: RunStream, view: TurnView) -> None:
         with self.interrupts.call_on_interrupt(self._cancel), unwrap_single_error():
             async with asyncio.TaskGroup() as group:
                 try:
@@ -101,7 +101,7 @@ class Conversation:
                 except AgentLoopError as error:
                     view.summary.ending = view.summary.ending or Failed(value=str(error))
 
-    async def _finish_turn(self, view: View) -> ExitCode:
+    async def _finish_turn(self, view: TurnView) -> ExitCode:
         """Wait for background tasks if `includes_tasks` is set, and finish the view. Returns how
         the turn ended."""
         while self.includes_tasks and view.summary.awaits_tasks:
@@ -113,7 +113,7 @@ class Conversation:
 
     # -- background tasks ---------------------------------------------------------------------
 
-    async def wait_for_tasks(self, view: View) -> ExitCode:
+    async def wait_for_tasks(self, view: TurnView) -> ExitCode:
         """Wait until a run no longer waits for its background tasks. Returns how it ended."""
         head = await self.runtime.store.load_thread(self.thread)
         self._seq = head.event_count if head is not None else 0
@@ -121,12 +121,12 @@ class Conversation:
         self.includes_tasks = view.summary.awaits_tasks = True
         return await self._finish_turn(view)
 
-    async def resume_after_report(self, view: View) -> ExitCode:
+    async def resume_after_report(self, view: TurnView) -> ExitCode:
         """Resume a run to which tasks have reported, and show it. Returns how it ended."""
         await self._show_resumed_run(view)
         return await self._finish_turn(view)
 
-    async def wait_for_report(self, view: View | None = None) -> RunRecord | None:
+    async def wait_for_report(self, view: TurnView | None = None) -> RunRecord | None:
         """Wait until a task has reported to the run. If an agent in a background task needs an
         answer first, returns the run of that agent."""
         if (tasks := await self.tasks()) is None:
@@ -142,7 +142,7 @@ class Conversation:
             self._tasks = LiveTasks(self.runtime, run)
         return self._tasks
 
-    async def ask_for_answers(self, asking: RunRecord, view: View) -> bool:
+    async def ask_for_answers(self, asking: RunRecord, view: TurnView) -> bool:
         """Ask for answers to the questions of an agent in a background task. Returns
         `False` if the person at the terminal left them open."""
         view.note(f"{asking.agent_id}, in the background, needs an answer")
@@ -162,7 +162,7 @@ class Conversation:
             view.note(str(error))  # another approver has answered
         return True
 
-    async def _wait_and_resume(self, view: View) -> None:
+    async def _wait_and_resume(self, view: TurnView) -> None:
         """Wait until a task has reported, and resume the run; Ctrl-C cancels the tasks and the
         run."""
         tasks = await self.tasks()
@@ -186,13 +186,13 @@ class Conversation:
             return
         await self._show_resumed_run(view)
 
-    async def _wait_for_report_or_interrupt(self, view: View) -> RunRecord | None:
+    async def _wait_for_report_or_interrupt(self, view: TurnView) -> RunRecord | None:
         report = start_task(self.wait_for_report(view))
         with self.interrupts.call_on_interrupt(report.cancel):
             await asyncio.wait([report])
         return None if report.cancelled() else report.result()
 
-    async def _show_resumed_run(self, view: View) -> None:
+    async def _show_resumed_run(self, view: TurnView) -> None:
         """Show the events of a run that waited for tasks, even if the runtime resumes it by
         itself."""
         run = await find_waiting_run(self.runtime, self.thread)
@@ -221,12 +221,12 @@ class Conversation:
 
     # -- events -------------------------------------------------------------------------------
 
-    def _show(self, event: RunEvent, view: View) -> None:
+    def _show(self, event: RunEvent, view: TurnView) -> None:
         if event.thread_id == self.thread and event.seq is not None:
             self._seq = event.seq
         view.show(event)
 
-    async def _read(self, events: RunStream, view: View, group: asyncio.TaskGroup) -> None:
+    async def _read(self, events: RunStream, view: TurnView, group: asyncio.TaskGroup) -> None:
         """Show every event. While the run waits, ask here for an answer, which another approver may
         give first."""
         question: LocalQuestion | None = None
@@ -264,17 +264,19 @@ class Conversation:
 class LocalQuestion:
     """Asks the person at this terminal for decisions, while another approver may decide first."""
 
-    def __init__(self, conversation: Conversation, tickets: Sequence[RunWaitingTicket]) -> None:
+    def __init__(
+        self, conversation: TerminalConversation, tickets: Sequence[RunWaitingTicket]
+    ) -> None:
         self._conversation = conversation
         self._tickets = tickets
         self._leaves_waiting = False
         self._sending = False
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, group: asyncio.TaskGroup, view: View) -> None:
+    def start(self, group: asyncio.TaskGroup, view: TurnView) -> None:
         self._task = group.create_task(self._ask(view))
 
-    async def withdraw(self, view: View) -> bool:
+    async def withdraw(self, view: TurnView) -> bool:
         """Withdraw the question if it is still open, because the run has continued.
 
         Returns whether the person at the terminal left the run waiting.
@@ -288,7 +290,7 @@ class LocalQuestion:
             await self._show_other_decisions(view)
         return self._leaves_waiting
 
-    async def _ask(self, view: View) -> None:
+    async def _ask(self, view: TurnView) -> None:
         """Get decisions for the waiting calls and send them, or leave the run waiting."""
         conversation = self._conversation
         answers: dict[RunWaitingTicket, ToolCallResume] = {}
@@ -308,7 +310,7 @@ class LocalQuestion:
             self._leaves_waiting = True
             conversation.stop_waiting()
 
-    async def _send(self, answers: dict[RunWaitingTicket, ToolCallResume], view: View) -> None:
+    async def _send(self, answers: dict[RunWaitingTicket, ToolCallResume], view: TurnView) -> None:
         conversation, self._sending = self._conversation, True
         try:
             await conversation.runtime.decide(
@@ -318,7 +320,7 @@ class LocalQuestion:
             view.note(str(error))
             await self._show_other_decisions(view)
 
-    async def _show_other_decisions(self, view: View) -> None:
+    async def _show_other_decisions(self, view: TurnView) -> None:
         """Show the decisions of other approvers on these tickets."""
         conversation = self._conversation
         query = TicketQuery(thread_id=conversation.thread, limit=MOST_TICKETS)

@@ -13,10 +13,11 @@ from awaken.core.identity import RunIdentity
 from awaken.core.run import RunRecord, RunWaitingTicket
 from awaken.core.task import TaskStatus
 from awaken.core.tool import PROGRESS_ACTIVITY
-from awaken.ext.tasks import TaskProgress, find_live_task
+from awaken.ext.tasks import TaskProgress
+from awaken.ext.tasks.listing import BackgroundTask
+from awaken.ext.tasks.task import find_live_task
 from awaken.runtime import Runtime
 from awaken.runtime.metrics_hooks import descendants
-from awaken.runtime.waiting import BackgroundTask
 
 POLL_SECONDS = 0.3
 """Seconds between two checks of the tasks, which wake no waiter when they report or ask."""

@@ -18,7 +18,7 @@ from awaken.cli.output import complain, open_console, say_json
 from awaken.cli.stdin_lines import StdinLines, is_tty
 from awaken.cli.store_address import DEFAULT_STORE, STORE_VARIABLE, WayBack
 from awaken.cli.transcript import TurnPrinter
-from awaken.cli.view import JsonLines, View
+from awaken.cli.view import JsonLines, TurnView
 
 MOST_LISTED = 1_000
 
@@ -82,7 +82,7 @@ def steers(command: F) -> F:
     return command
 
 
-def open_view(as_json: bool, out: TextIO, way_back: WayBack | None = None) -> View:
+def open_view(as_json: bool, out: TextIO, way_back: WayBack | None = None) -> TurnView:
     """A transcript, or lines of JSON."""
     if as_json:
         return JsonLines(out, sys.stderr, way_back)
@@ -94,7 +94,7 @@ def stdout_for_events(as_json: bool) -> AbstractContextManager[object]:
     return redirect_stdout(sys.stderr) if as_json else nullcontext()
 
 
-def open_decider(lines: StdinLines, view: Callable[[], View], *, yes: bool) -> Decider:
+def open_decider(lines: StdinLines, view: Callable[[], TurnView], *, yes: bool) -> Decider:
     """The person at the terminal, if there is one; else a decider that approves or denies all.
 
     Args:

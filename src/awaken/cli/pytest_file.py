@@ -38,7 +38,7 @@ class ReplaySetup(NamedTuple):
     played: Collection[str] | None = None
 
 
-class Written(NamedTuple):
+class PytestFile(NamedTuple):
     """The test, and the large texts for the file beside it."""
 
     source: str
@@ -47,7 +47,7 @@ class Written(NamedTuple):
 
 def write_test(
     recording: Recording, cast: ReplaySetup | None = None, *, has_neighbours: bool = True
-) -> Written:
+) -> PytestFile:
     """The test of a recording; the output is deterministic.
 
     Args:
@@ -55,7 +55,7 @@ def write_test(
         has_neighbours: whether large texts may go into a file beside the test.
     """
     writer = _TestWriter(recording, cast, Source(LONGEST if has_neighbours else None))
-    return Written(writer.whole(), writer.source.large)
+    return PytestFile(writer.whole(), writer.source.large)
 
 
 def slug(text: str) -> str:
@@ -257,14 +257,16 @@ class _TestWriter:
 
     def _answer(self, answer: StreamResult, failure: str | None) -> object:
         if failure is None:
-            return self._said(answer)
+            return self._write_answer(answer)
         error = SourceCall("RuntimeError", failure)
         if not answer.content:
             return error
-        stream = SourceCall(self.source.use("awaken.testing", "stream_of"), self._said(answer))
+        stream = SourceCall(
+            self.source.use("awaken.testing", "stream_of"), self._write_answer(answer)
+        )
         return [SourceName(f"*{self.source.write(stream)}[:-1]"), error]
 
-    def _said(self, said: StreamResult) -> SourceCall:
+    def _write_answer(self, said: StreamResult) -> SourceCall:
         use = self.source.use
         parts: list[object] = [
             part.text if isinstance(part, Text) else part for part in said.content

@@ -119,13 +119,13 @@ class RunSummary:
         """The latest call with that id (providers reuse ids), or `None`."""
         return self._by_id.get(id)
 
-    def interrupted_calls(self) -> list[CallSummary]:
+    def list_interrupted_calls(self) -> list[CallSummary]:
         """The calls that began and were interrupted."""
         # An approved call runs as soon as it is approved; if it is cancelled, it has no end event.
         cut = self.calls_in_state(CallState.INTERRUPTED, CallState.UNKNOWN, CallState.RUNNING)
         return [call for call in cut if call.state is not CallState.RUNNING or call.approved]
 
-    def unstarted_calls(self) -> list[CallSummary]:
+    def list_unstarted_calls(self) -> list[CallSummary]:
         """The calls that the model made and that never began."""
         open_ = self.calls_in_state(CallState.RUNNING, CallState.WAITING, *UNANSWERED)
         return [call for call in open_ if not call.approved]
@@ -230,9 +230,9 @@ class RunSummary:
         id = event.id if isinstance(event, ToolCallDone) else event.target_id
         if found := self._by_id.get(id):
             found.state = (
-                _done_state(event)
+                _state_after_end(event)
                 if isinstance(event, ToolCallDone)
-                else _resumed_state(event, found)
+                else _state_after_resume(event, found)
             )
             if found.state is not CallState.WAITING:
                 found.ended_at_ms = at_ms
@@ -246,7 +246,7 @@ class RunSummary:
                 self.agent = agent
 
 
-def _done_state(event: ToolCallDone) -> CallState:
+def _state_after_end(event: ToolCallDone) -> CallState:
     match event.outcome:
         case ToolCallOutcome.SUCCEEDED:
             return CallState.DONE
@@ -261,7 +261,7 @@ def _done_state(event: ToolCallDone) -> CallState:
             return CallState.INTERRUPTED if cut else CallState.FAILED
 
 
-def _resumed_state(event: ToolCallResumed, call: CallSummary) -> CallState:
+def _state_after_resume(event: ToolCallResumed, call: CallSummary) -> CallState:
     match event.outcome:
         case ResumedOutcome.DENIED:
             return CallState.DENIED

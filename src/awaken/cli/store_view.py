@@ -20,8 +20,8 @@ from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery, ThreadQuery
 from awaken.core.thread import Thread
 from awaken.errors import UnreadableRecord
+from awaken.ext.tasks.listing import BackgroundTask
 from awaken.runtime import Runtime
-from awaken.runtime.waiting import BackgroundTask
 
 SHORTEST_PREFIX = 4
 MOST_NAMED = 8

@@ -14,7 +14,7 @@ from awaken.core.run import RunWaitingTicket
 from awaken.core.suspension import ToolCallResume
 
 
-class View(Protocol):
+class TurnView(Protocol):
     """Shows one turn of a conversation."""
 
     summary: RunSummary
@@ -107,8 +107,8 @@ def _describe_calls(summary: RunSummary) -> str:
         f"{label}: {', '.join(terminal_line(call.name) for call in calls)}"
         for label, calls in (
             ("finished", summary.calls_in_state(CallState.DONE, CallState.FAILED)),
-            ("interrupted", summary.interrupted_calls()),
-            ("never ran", summary.unstarted_calls()),
+            ("interrupted", summary.list_interrupted_calls()),
+            ("never ran", summary.list_unstarted_calls()),
         )
         if calls
     ]

@@ -193,16 +193,14 @@ class BackendControl(msgspec.Struct, kw_only=True):
 
 
 class BackendLocalRootContext(msgspec.Struct, frozen=True):
-    """The part of a request that only a local backend gets.
+    """The parts of a request that only a local backend gets.
 
-    `phase_runtime` is an `awaken.engine.phases.PhaseRuntime`. A caller that has prepared the run
-    gives its `awaken.plugin.resolved_agent.ResolvedAgent` and its
-    `awaken.engine.prepared_run.PreparedRun`.
+    `phase_runtime` is an `awaken.engine.phases.PhaseRuntime`. A caller that has resolved the agent
+    gives its `awaken.plugin.resolved_agent.ResolvedAgent`.
     """
 
     phase_runtime: object
     agent: object | None = None
-    start: object | None = None
 
 
 SaveState = Callable[[Mapping[str, Json]], Awaitable[None]]
@@ -288,8 +286,8 @@ class DurableDelegates(Protocol):
         ...
 
     async def summarize_delegate(self, thread_id: str, key: str) -> str | None:
-        """A summary of the actions of the delegate of the call `key` of a thread, and of its own
-        delegates: `before that it had done: …`
+        """A summary of the actions of the delegate of the call `key` of a thread, and of the
+        delegates below it: `before that it had done: …`
 
         The text is for the model whose call ends without the delegate's answer. Returns `None` if
         none of their calls has ended or may have taken effect.

@@ -129,7 +129,7 @@ class LiveBus(Protocol):
     """Passes events on from the owners of threads to listeners."""
 
     async def open(self) -> None:
-        """Connect. A bus that cannot connect goes on trying, and passes events on within the
+        """Connect. A bus that cannot connect keeps trying, and passes events on within the
         process."""
         ...
 

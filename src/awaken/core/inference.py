@@ -126,7 +126,8 @@ def _is_number(value: Any, *, whole: bool = False) -> bool:
 
 
 class ModelSettings(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of requests to a model; `None` leaves a parameter as it is.
+    """Parameters of requests to a model; `None` leaves a parameter as it is. A parameter set for a
+    step replaces that of the agent, and one set for the run replaces both.
 
     `tool_choice` is `auto`, `none`, `required`, or the id of a tool that the model has to call;
     after one forced call in a run it is `auto` again. `timeout` is how many seconds a model may be

@@ -49,10 +49,6 @@ class Phase(StrEnum):
     STEP_END = "step_end"
     RUN_END = "run_end"
 
-    @property
-    def is_run_level(self) -> bool:
-        return self in (Phase.RUN_START, Phase.RUN_END)
-
 
 class StartCause(StrEnum):
     """Why a run starts to work, at first or once more.

@@ -1,7 +1,7 @@
 """Ending a tool call: its state, its result in the log, its ledger entry and its event.
 
-A call may end without its delegate's answer. Then its result says what the delegate has done, and
-the next commit cancels the delegate.
+A call may end without its delegate's answer. Then its result includes a summary of the delegate's
+actions, and the next commit cancels the delegate.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from awaken.core.tool import (
 )
 from awaken.core.tool_context import ToolOutput, traits_of
 from awaken.core.transcript import INTERRUPTED
-from awaken.engine.large_content import shortened, with_content
+from awaken.engine.large_content import shorten_result, with_content
 from awaken.engine.live_run import LiveRun
 from awaken.engine.step_calls import StepCalls
 from awaken.errors import StateError, StoreError
@@ -97,9 +97,9 @@ async def complete(
     its result to the log, the ledger and the events."""
     call = step.calls[index]
     if output.command:
-        output = _checked(run, step, index, output)
+        output = _check_state_changes(run, step, index, output)
     if run.agent.env.rewrites:
-        output = await rewritten(run, step, index, output)
+        output = await rewrite_result(run, step, index, output)
     result = logged = output.result
     shown: tuple[ContentBlock, ...] | None = None
     if result.content:
@@ -110,7 +110,7 @@ async def complete(
         if _is_short(run, result, text):
             shown = (Text(text=text),)
         else:
-            logged, short = await shortened(run, call.name, result, text)
+            logged, short = await shorten_result(run, call.name, result, text)
             shown = (short,)
     put = _put(run, step, index, result)
     command = Command().update(TOOL_CALL_STATES, put)
@@ -162,7 +162,7 @@ def complete_plain(run: LiveRun, step: StepCalls, index: int, output: ToolOutput
 
 
 def _is_short(run: LiveRun, result: ToolResult, text: str) -> bool:
-    """Whether the log can hold all that a result without content says."""
+    """Whether the whole text of a result without content fits into the log."""
     message = result.message
     has_other_data = message is not None and result.data not in (None, message)
     return len(text) <= run.inline_limit and not has_other_data
@@ -183,9 +183,11 @@ def tool_fields(run: LiveRun, step: StepCalls, index: int) -> dict[str, Any]:
     }
 
 
-async def rewritten(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> ToolOutput:
-    """The output with its result as the agent's plugins rewrite it, before anything of it is
-    logged. If one of them fails, the result is withheld: it may hold what must not be written."""
+async def rewrite_result(
+    run: LiveRun, step: StepCalls, index: int, output: ToolOutput
+) -> ToolOutput:
+    """Let the agent's plugins rewrite the result of an output, before anything of it is logged. If
+    a plugin fails, the result is withheld: it may contain data that must not be written."""
     result: ToolResult = output.result
     if result.status is _PENDING:
         return output
@@ -206,7 +208,9 @@ async def rewritten(run: LiveRun, step: StepCalls, index: int, output: ToolOutpu
     return ToolOutput(result, output.command)
 
 
-def _checked(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> ToolOutput:
+def _check_state_changes(
+    run: LiveRun, step: StepCalls, index: int, output: ToolOutput
+) -> ToolOutput:
     """The output, if its state changes can be applied. Otherwise the output without them, with a
     message that tells the model why they were refused."""
     assert output.command is not None, "only changes are checked"
@@ -354,14 +358,14 @@ def _record(
 ) -> None:
     """Write the message, the ledger entry and the event of a call that ended or is suspended.
 
-    `shown` is what the model reads, `None` if the call is suspended. `at_ms` is the current time,
+    `shown` is the text for the model, `None` if the call is suspended. `at_ms` is the current time,
     if the caller has read it already. `stopped` is given only for a cancelled call: whether its
     work has really stopped.
     """
     call, message_id = step.calls[index], ""
     message: Message | None = None
     if shown is not None:
-        message_id = (step.resumed and step.named_by_client(index)) or run.ids.new()
+        message_id = (step.resumed and step.client_message_id(index)) or run.ids.new()
         message = Message(
             id=message_id,
             role=_TOOL,
@@ -387,14 +391,14 @@ def _record(
     )
     outcome = _OUTCOME[result.status]
     if index in step.resumed and outcome is not _SUSPENDED:
-        event = _resumed(step, index, result, is_cancelled=stopped is not None)
+        event = _build_resumed_event(step, index, result, is_cancelled=stopped is not None)
         text = result.model_text()
         run.journal.note(msgspec.structs.replace(event, message_id=message_id, text=text), at_ms)
     else:
-        run.journal.note(_done(run, step, index, result, message_id), at_ms)
+        run.journal.note(_build_done_event(run, step, index, result, message_id), at_ms)
 
 
-def _done(
+def _build_done_event(
     run: LiveRun, step: StepCalls, index: int, result: ToolResult, message_id: str
 ) -> ToolCallDone:
     """The event of a call that has ended, or waits for an answer."""
@@ -422,7 +426,7 @@ def _with_ticket(run: LiveRun, done: ToolCallDone) -> ToolCallDone:
     )
 
 
-def _resumed(
+def _build_resumed_event(
     step: StepCalls, index: int, result: ToolResult, *, is_cancelled: bool
 ) -> ToolCallResumed:
     """The event of a call that was suspended and has ended now."""
@@ -460,17 +464,17 @@ def _phase(result: ToolResult, stopped: bool | None) -> CallPhase:
 async def interrupt(run: LiveRun, step: StepCalls, indexes: Sequence[int]) -> None:
     """Give a result to calls that will not run, or not to their end, without running hooks.
 
-    The result also says what the delegate of a started call has done.
+    If a call has started a delegate, its result includes a summary of the delegate's actions.
     """
     done: dict[int, str | None] = {}
     try:
         for index in indexes:
             if index in step.started and may_delegate(run, step.calls[index].name):
-                done[index] = await done_beneath(
-                    run.services.delegates, run.identity.thread_id, step.keys[index]
+                done[index] = await load_delegate_summary(
+                    run.setup.services.delegates, run.identity.thread_id, step.keys[index]
                 )
     finally:
-        # In `finally`, as `done_beneath` may be cancelled: no call may stay without a result.
+        # In `finally`, as `load_delegate_summary` may be cancelled: every call gets a result.
         for index in indexes:
             _interrupt_one(run, step, index, done.get(index))
 
@@ -484,7 +488,7 @@ def _interrupt_one(run: LiveRun, step: StepCalls, index: int, done: str | None) 
     if begun and must_run_once(run, call.name):
         result = unknown_outcome(call.name, text)
     else:
-        result = ToolResult.error(call.name, with_done(text, done))
+        result = ToolResult.error(call.name, append_summary(text, done))
     close_call(run, step, index, result, stopped=stopped)
 
 
@@ -508,8 +512,8 @@ def must_run_once(run: LiveRun, tool_name: str) -> bool:
     return tool is not None and traits_of(tool).effect is ToolEffect.ONCE
 
 
-def confirmed(tool_name: str) -> ToolResult:
-    """The result of a call that took effect, but whose own result was lost in a crash."""
+def build_confirmed_result(tool_name: str) -> ToolResult:
+    """Build the result of a call that took effect, and whose own result was lost in a crash."""
     text = f"'{tool_name}' took effect; what it returned was lost when the process ended"
     return ToolResult.success_with_message(tool_name, None, text)
 
@@ -555,8 +559,10 @@ def may_delegate(run: LiveRun, tool_name: str) -> bool:
     return tool is None or getattr(tool, "runs_agent", False) is True
 
 
-async def done_beneath(delegates: DurableDelegates | None, thread_id: str, key: str) -> str | None:
-    """What the delegate of the call `key` of a thread has done, as a text for the model.
+async def load_delegate_summary(
+    delegates: DurableDelegates | None, thread_id: str, key: str
+) -> str | None:
+    """A text for the model on the actions of the delegate of the call `key` of a thread.
 
     Returns `None` if the delegate has done nothing. If the store is away, the text says that it is
     unknown.
@@ -570,6 +576,6 @@ async def done_beneath(delegates: DurableDelegates | None, thread_id: str, key: 
         return "it is unknown what it had done before that"
 
 
-def with_done(text: str, done: str | None) -> str:
-    """The text of a call's result, followed by what its delegate has done, if anything."""
+def append_summary(text: str, done: str | None) -> str:
+    """The text of a call's result, followed by the summary of its delegate's actions, if any."""
     return text if done is None else f"{text}; {done}"

@@ -1,4 +1,4 @@
-"""Committing a run: its record, which messages of the log are its own, and what it waits for."""
+"""Committing a run: its record, its own messages in the log, and the reason for which it waits."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ async def persist_checkpoint(
     """Commit everything since the last commit; with `termination`, the end of the run too.
 
     With `release` this process gives up the claim on the thread. Without `wait` the commit may
-    still be under way on return: `run.journal.settled()` waits for it.
+    still be under way on return: `run.journal.wait_settled()` waits for it.
 
     Raises:
         StorageError: the store refused the commit or could not be reached, or a large medium could
@@ -91,11 +91,11 @@ async def persist_checkpoint(
     """
     journal = run.journal
     if journal.state is not SETTLED:
-        await journal.settled()
+        await journal.wait_settled()
     if run.reservation is not None:
         count_time(run)
         if release:
-            await run.reservation.tell(leaves=True)
+            await run.reservation.publish(leaves=True)
     run.unsaved = 0
     if run.transcript.has_large:
         await keep_large(run)
@@ -120,8 +120,8 @@ async def persist_checkpoint(
     else:
         fresh, source, output = _own_messages(run, lifecycle, fresh)
         record = _next_record(run, lifecycle, source, output, termination, error_payload)
-    if run.took:
-        record = _replace(record, **run.took)
+    if run.usage_totals:
+        record = _replace(record, **run.usage_totals)
     if record.takeovers is not None and (fresh or has_outcomes(journal.calls)):
         record = _replace(record, takeovers=None)
     if finish is not None:
@@ -144,9 +144,14 @@ def _own_messages(
     if record is not None and record.input is not None:
         return fresh, record.input, _longer_output(run, record, fresh)
     fresh, source, output = materialize_message_log(
-        fresh, record, run.identity, lifecycle.step_count, run.input_count, base_seq=before
+        fresh,
+        record,
+        run.identity,
+        lifecycle.step_count,
+        len(run.setup.first_commit.messages),
+        base_seq=before,
     )
-    return fresh, source or _persisted_input(run), output and _replace(output, message_ids=())
+    return fresh, source or _find_logged_input(run), output and _replace(output, message_ids=())
 
 
 def _longer_output(
@@ -175,10 +180,11 @@ def _last_produced_seq(fresh: Sequence[Message], run_id: str, before: int) -> in
     return 0
 
 
-def _persisted_input(run: LiveRun) -> RunMessageInput | None:
+def _find_logged_input(run: LiveRun) -> RunMessageInput | None:
     """The input of a new run whose request names messages that are in the log already, or `None`
     if it names none."""
-    count = run.request.input_message_count if run.request is not None else 0
+    request = run.setup.first_commit.request
+    count = request.input_message_count if request is not None else 0
     if count == 0 or run.record is not None:
         return None
     return _input_from_count(run.identity.thread_id, run.journal.length - count, count)
@@ -199,7 +205,7 @@ def _next_record(
         # A hook has ended the run. Its record is running until the commit of its end.
         status = _RUNNING
     if record is None:
-        record = RunRecord.begin(run.identity, run.request, run.created_at_ms)
+        record = RunRecord.begin(run.identity, run.setup.first_commit.request, run.created_at_ms)
     elif record.status is _DONE and termination is None:
         # The store is away, and the commit of the run's end is held in memory. This commit follows
         # it, so its record must say the same.
@@ -334,7 +340,7 @@ def waiting_state_from_lifecycle(
     since_dispatch_id: str | None,
     tickets: Sequence[RunWaitingTicket],
 ) -> RunWaitingState | None:
-    """What a waiting run waits for, or `None` if the status is not waiting."""
+    """The reason for which a waiting run waits, or `None` if the status is not waiting."""
     if status is not _WAITING:
         return None
     return RunWaitingState(

@@ -1,11 +1,11 @@
-"""The five states of a run's journal, by what became of the last commit; and commits that failed.
+"""The five states of a run's journal, by the outcome of the last commit; and commits that failed.
 
-Settled ──> UnderWay ──> Settled        a commit beside the run, begun and made
-Settled, UnderWay, Lost ──> Lost        the task that awaited the commit was cancelled
-Settled, UnderWay, Lost ──> Refused     the store said no, or was away for too long
-Lost ──> Settled                        the store was asked, and has the commit now
-Refused ──> Settled                     no store could write the commit; it is dropped
-Lost, Refused ──> Held                  the store is away, and the commit has outcomes of calls
+Settled ──> UnderWay ──> Settled              a commit beside the run, begun and made
+Settled, UnderWay, Lost ──> Lost              the task that awaited the commit was cancelled
+Settled, UnderWay, Lost ──> RefusedCommit     the store refused it, or was away for too long
+Lost ──> Settled                              the store was asked, and has the commit now
+RefusedCommit ──> Settled                     no store could write the commit; it is dropped
+Lost, RefusedCommit ──> Held                  the store is away; the commit has outcomes of calls
 
 A commit that the run awaits leaves the state `Settled` if all goes well. `commit_again` retries a
 commit whose first attempt failed; `readable_part` is what is committed in place of a commit that no
@@ -25,7 +25,7 @@ from awaken.core.aio.cancel import is_cancellation
 from awaken.core.event import RunEvent
 from awaken.core.storable import leave_out_unstorable
 from awaken.core.store.commands import ThreadCommand
-from awaken.core.store.commits import Commits, Committed, ThreadCommit, has_outcomes
+from awaken.core.store.commits import Commits, Committed, ThreadCommit, commit_once, has_outcomes
 from awaken.core.suspension import Ticket
 from awaken.errors import CommitUnknown, StorageError, StoreUnavailable
 
@@ -60,7 +60,7 @@ class Lost(msgspec.Struct, frozen=True, eq=False):
     later: Later
 
 
-class Refused(msgspec.Struct, frozen=True, eq=False):
+class RefusedCommit(msgspec.Struct, frozen=True, eq=False):
     """The store did not take the last commit; the next one would raise the same error."""
 
     commit: ThreadCommit
@@ -68,16 +68,16 @@ class Refused(msgspec.Struct, frozen=True, eq=False):
 
 
 class Held(msgspec.Struct, frozen=True):
-    """The store is away: commits are collected in `Journal.unkept`, to be made later."""
+    """The store is away: commits are collected in `Journal.pending_commits`, to be made later."""
 
 
-CommitState = Settled | UnderWay | Lost | Refused | Held
+CommitState = Settled | UnderWay | Lost | RefusedCommit | Held
 SETTLED, HELD = Settled(), Held()
 _NEXT: dict[type[CommitState], tuple[type[CommitState], ...]] = {
-    Settled: (UnderWay, Lost, Refused),
-    UnderWay: (Settled, Lost, Refused),
-    Lost: (Settled, Lost, Refused, Held),
-    Refused: (Settled, Held),
+    Settled: (UnderWay, Lost, RefusedCommit),
+    UnderWay: (Settled, Lost, RefusedCommit),
+    Lost: (Settled, Lost, RefusedCommit, Held),
+    RefusedCommit: (Settled, Held),
     Held: (),
 }
 
@@ -97,7 +97,7 @@ class CommitExtras(msgspec.Struct, kw_only=True):
     ends_stream: bool = False
     rewinds_to: int | None = None
 
-    def added_to(self, commit: ThreadCommit) -> ThreadCommit:
+    def add_to(self, commit: ThreadCommit) -> ThreadCommit:
         return msgspec.structs.replace(
             commit,
             tickets=tuple(self.tickets),
@@ -160,8 +160,7 @@ async def commit_again(
         else:
             raise StorageError(error) from error
         try:
-            committed = await commits.find_commit(commit)
-            return committed if committed is not None else await commits.commit(commit)
+            return await commit_once(commits, commit, is_tried=True)
         except BaseException as next_error:
             if is_cancellation(next_error):
                 raise

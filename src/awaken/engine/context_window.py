@@ -91,7 +91,7 @@ class Context:
 
     # -- requests -----------------------------------------------------------------------------
 
-    def shown(
+    def select_messages(
         self, model: str, tools: tuple[ToolDescriptor, ...], context: Sequence[ContextMessage]
     ) -> MessageSequence:
         """The messages of the conversation for the next request: as many as there is room for
@@ -100,7 +100,7 @@ class Context:
             self._model, self.policy = model, policy_of(self.agent, model) or self.policy
         window, policy = self._window, self.policy
         window.take(self._run.transcript.items)
-        fixed = self._fixed_tokens(tools)
+        fixed = self._count_fixed_tokens(tools)
         for entry in context:
             fixed += 4 + sum(self.counter.block(block) for block in entry.content)
         room = (policy.max_context_tokens - policy.max_output_tokens) / self.factor
@@ -109,7 +109,7 @@ class Context:
         self._sent = fixed + window.tokens
         return window.view()
 
-    def _fixed_tokens(self, tools: tuple[ToolDescriptor, ...]) -> int:
+    def _count_fixed_tokens(self, tools: tuple[ToolDescriptor, ...]) -> int:
         """The estimated tokens of the prompt and the tools, which rarely change."""
         if tools is not self._tools:
             prompt = self.counter.text(self.agent.spec.system_prompt)
@@ -172,7 +172,7 @@ class Context:
     def tokens(self) -> int:
         """The tokens of the next request, as the provider would count them."""
         self._window.take(self._run.transcript.items)
-        fixed = self._fixed_tokens(self._tools or self.agent.descriptors)
+        fixed = self._count_fixed_tokens(self._tools or self.agent.descriptors)
         return int((fixed + self._window.tokens) * self.factor)
 
     def messages(self) -> Sequence[Message]:

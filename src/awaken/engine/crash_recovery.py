@@ -1,7 +1,7 @@
 """Continuing a run after a crash: settling the calls that had started and have no outcome.
 
-A call with an outcome is never run again. A call without one is settled as its tool's `Recover`
-policy says.
+A call with an outcome is never run again. A call without one is settled by its tool's `Recover`
+policy.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from awaken.core.tool import ABANDONED, OUTCOME_UNKNOWN, Recover, ToolEffect, To
 from awaken.core.tool_context import Tool, ToolOutput, traits_of
 from awaken.engine import tool_calls
 from awaken.engine.call_results import (
+    append_summary,
+    build_confirmed_result,
     close_call,
     complete,
-    confirmed,
-    done_beneath,
     interrupt,
+    load_delegate_summary,
     may_delegate,
     unknown_outcome,
-    with_done,
 )
 from awaken.engine.checkpoint import check_termination, complete_step
 from awaken.engine.live_run import LiveRun
@@ -51,7 +51,7 @@ _ENDED = (CallPhase.SUCCEEDED, CallPhase.FAILED, CallPhase.CANCELLED, CallPhase.
 _WHY = "the process ended while the call was under way"
 
 
-async def take_up(run: LiveRun) -> StepCalls | None:
+async def recover_step(run: LiveRun) -> StepCalls | None:
     """Finish the step that a crash cut short, except for calls that wait for an approver.
 
     Returns its calls, or `None` if no step was cut short.
@@ -62,11 +62,11 @@ async def take_up(run: LiveRun) -> StepCalls | None:
         StateError: a hook or gate failed; the calls without a result got one that says that they
             were interrupted.
     """
-    step = interrupted_step(run)
+    step = find_interrupted_step(run)
     if step is None:
         return None
     run.enter_step(step.message_id)
-    await _tell_again(run, StepStart(message_id=step.message_id, agent_id=run.agent.spec.id))
+    await _send_again(run, StepStart(message_id=step.message_id, agent_id=run.agent.spec.id))
     for index in step.open_calls():
         await _announce(run, step, index)
     step.log(run)
@@ -115,7 +115,7 @@ def _was_asking(run: LiveRun, last: Message | None) -> bool:
         for call in (states.calls.values() if states else ())
     ):
         return False
-    if check_termination(run.state) is not None or interrupted_step(run) is not None:
+    if check_termination(run.state) is not None or find_interrupted_step(run) is not None:
         return False
     # A running run whose last message is a final answer of the model waits for background work.
     return last is None or last.role is not Role.ASSISTANT
@@ -129,7 +129,7 @@ async def abandon(run: LiveRun) -> TerminationReason:
     one abandons the run again.
     """
     log.error("run %s is %s", run.identity.run_id, ABANDONED)
-    step = interrupted_step(run)
+    step = find_interrupted_step(run)
     if step is not None:
         run.enter_step(step.message_id)
         step.log(run)
@@ -142,8 +142,10 @@ async def abandon(run: LiveRun) -> TerminationReason:
 
 async def _give_up(run: LiveRun, step: StepCalls, index: int) -> None:
     """Give an open call a result without running its tool or asking an approver."""
-    done = await done_beneath(run.services.delegates, run.identity.thread_id, step.keys[index])
-    why = with_done("one process after another ended while the call was under way", done)
+    done = await load_delegate_summary(
+        run.setup.services.delegates, run.identity.thread_id, step.keys[index]
+    )
+    why = append_summary("one process after another ended while the call was under way", done)
     call = step.calls[index]
     tool = run.agent.tools.get(call.name)
     if not was_begun(run, step, index):
@@ -157,18 +159,18 @@ async def _give_up(run: LiveRun, step: StepCalls, index: int) -> None:
 
 async def _announce(run: LiveRun, step: StepCalls, index: int) -> None:
     call = step.calls[index]
-    await _tell_again(run, ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
+    await _send_again(run, ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
 
 
-async def _tell_again(run: LiveRun, event: AgentEvent) -> None:
+async def _send_again(run: LiveRun, event: AgentEvent) -> None:
     """Send an event that an earlier process has stored, with the `seq` it has, if that is known."""
     mine = run.identity.run_id
-    told = [known for known in reversed(run.told) if known.run_id == mine]
+    told = [known for known in reversed(run.setup.thread.recent_events) if known.run_id == mine]
     known = next((known for known in told if _is_same(known.event, event)), None)
     if known is None:
-        await run.journal.tell_again(event, None)
+        await run.journal.send_again(event, None)
     else:
-        await run.journal.tell_again(known.event, known.seq)
+        await run.journal.send_again(known.event, known.seq)
 
 
 def _is_same(known: AgentEvent, event: AgentEvent) -> bool:
@@ -177,10 +179,10 @@ def _is_same(known: AgentEvent, event: AgentEvent) -> bool:
     return known == event
 
 
-def interrupted_step(run: LiveRun) -> StepCalls | None:
+def find_interrupted_step(run: LiveRun) -> StepCalls | None:
     """The calls of the run's last step, restored from the log and the ledger. Returns `None` if
     that step was completed, or if the run has no message with calls."""
-    message = run.last_step
+    message = run.setup.thread.last_step
     if message is None or message.produced_by_run_id() != run.identity.run_id:
         return None
     shown, results = _as_shown(run, message)
@@ -236,12 +238,14 @@ async def settle(run: LiveRun, step: StepCalls, index: int) -> bool:
     if policy is Recover.RETRY:
         return False
     if policy is Recover.VERIFY and tool is not None:
-        answer = await _verified(run, step, index, tool)
+        answer = await _verify_call(run, step, index, tool)
         if answer is False:
             return False
         if answer is not None:
             output = (
-                ToolOutput(confirmed(call.name)) if answer is True else to_output(call.name, answer)
+                ToolOutput(build_confirmed_result(call.name))
+                if answer is True
+                else to_output(call.name, answer)
             )
             await complete(run, step, index, output)
             return True
@@ -251,13 +255,15 @@ async def settle(run: LiveRun, step: StepCalls, index: int) -> bool:
     why = _WHY
     if may_delegate(run, call.name):
         thread_id = run.identity.thread_id
-        done = await done_beneath(run.services.delegates, thread_id, step.keys[index])
-        why = with_done(why, done)
+        done = await load_delegate_summary(
+            run.setup.services.delegates, thread_id, step.keys[index]
+        )
+        why = append_summary(why, done)
     close_call(run, step, index, unknown_outcome(call.name, why))
     return True
 
 
-async def _verified(run: LiveRun, step: StepCalls, index: int, tool: Tool) -> Any:
+async def _verify_call(run: LiveRun, step: StepCalls, index: int, tool: Tool) -> Any:
     """What the tool's `verify` returns for the call; `None` if that method is missing or fails."""
     verify = getattr(tool, "verify", None)
     if verify is None:

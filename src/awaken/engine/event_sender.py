@@ -34,8 +34,8 @@ _STEP_ENDED = StepEnd()
 class EventSender:
     """Sends the events of one run to its sink and its topic.
 
-    `has_reader` says whether the sink gets events now. `outputs` is the end of what the open step's
-    tools have streamed, by call.
+    `has_reader` says whether the sink gets events now. `outputs` has, by call, the end of the
+    output that the open step's tools have streamed.
     """
 
     __slots__ = ("_blank", "_clock", "_run", "has_reader", "outputs", "sink", "topic")
@@ -59,7 +59,7 @@ class EventSender:
         """Whether a listener gets events now: one may come, or leave, at any time."""
         return self.has_reader or self.topic.wanted
 
-    def _place(self) -> tuple[int, int] | None:
+    def _next_position(self) -> tuple[int, int] | None:
         """The next value of `RunEvent.live`, for an event that is sent at once."""
         topic = self.topic
         if topic.epoch == 0:
@@ -75,7 +75,7 @@ class EventSender:
             live = epoch, n
         return _replace(self._blank, at_ms=self._clock.now_ms(), live=live, event=event)
 
-    async def tell(self, event: AgentEvent) -> None:
+    async def send_transient(self, event: AgentEvent) -> None:
         """Send a transient event, if there is a listener."""
         if type(event) is ToolCallStreamDelta:
             so_far = self.outputs.get(event.id, "") + event.delta
@@ -94,7 +94,7 @@ class EventSender:
     async def pass_on(self, event: RunEvent) -> None:
         """Give an event, of this run or of a delegate, to the sink.
 
-        A sink that fails is not used again; the run goes on.
+        A sink that fails is not used again; the run continues.
         """
         if not self.has_reader:
             return

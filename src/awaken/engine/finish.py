@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Coroutine
+from typing import Any
 
 import msgspec
 
@@ -36,10 +37,10 @@ from awaken.engine.checkpoint import (
     waiting_tickets_from_store,
 )
 from awaken.engine.inbox import read_inbox
-from awaken.engine.inference import drop_streamed
+from awaken.engine.inference import drop_announced_calls
 from awaken.engine.live_run import LiveRun
-from awaken.engine.spending import take_all
-from awaken.engine.suspension import give_up_suspended
+from awaken.engine.spending import release_all
+from awaken.engine.suspension import cancel_open_calls, list_open_calls
 from awaken.errors import AgentLoopError, InvalidResume, KeyEncode, Serialization, StorageError
 
 log = logging.getLogger("awaken.loop")
@@ -56,7 +57,7 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
     if run.is_busy(_RUN_END):
         await run.phase(_RUN_END, final=True)
     await _commit_end(run, end)
-    record = run.record
+    record, account = run.record, run.controls.budget
     response = (record.final_output if record else None) or run.response
     steps = record.steps if record else 0
     return AgentRunResult(
@@ -68,10 +69,10 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
         empty_twice=not response and run.state.read(EMPTY_TWICE) == steps,
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
-        **run.took,
+        **run.usage_totals,
         tickets=record.waiting.tickets if record and record.waiting else (),
         waits=record is not None and record.waiting is not None,
-        spent=run.budget.counted_usage if run.budget is not None else None,
+        spent=account.counted_usage if account is not None else None,
     )
 
 
@@ -88,8 +89,9 @@ async def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
     status, reason = to_run_status(end)
     if stays or status is not _DONE:
         return
-    await give_up_suspended(run)
-    take_all(run)
+    if calls := list_open_calls(run.state):
+        await cancel_open_calls(run, calls)
+    release_all(run)
     if check_termination(run.state) != end:
         run.state.update(
             RUN_LIFECYCLE,
@@ -110,7 +112,8 @@ def _close_inbox(run: LiveRun) -> None:
     inbox.close()
 
 
-async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
+def _commit_end(run: LiveRun, end: TerminationReason) -> Coroutine[Any, Any, None]:
+    """Commit the end of the run, and release the thread. The caller awaits the coroutine."""
     lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
     result: dict[str, Json] = {
         "response": run.response,
@@ -121,7 +124,7 @@ async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
     payload = error_payload_of(end.value) if isinstance(end, Failed) else None
     finish = finish_event(run, end, result)
     release = run.journal.fence is not None
-    await persist_checkpoint(
+    return persist_checkpoint(
         run, termination=end, error_payload=payload, finish=finish, release=release
     )
 
@@ -135,7 +138,7 @@ def finish_event(run: LiveRun, end: TerminationReason, result: Json) -> RunFinis
         termination=end,
         tickets=tuple(waiting_tickets_from_store(run.state)) if isinstance(end, Suspended) else (),
         usage=_usage(run),
-        cost=run.took.get("cost"),
+        cost=run.usage_totals.get("cost"),
         steps=run.steps,
     )
 
@@ -145,16 +148,16 @@ def _usage(run: LiveRun) -> TokenUsage | None:
     sent, received = run.input_tokens, run.output_tokens
     if not (sent or received):
         return None
-    others = {name: count for name, count in run.took.items() if name != "cost"} if run.took else {}
+    others = {name: count for name, count in run.usage_totals.items() if name != "cost"}
     return TokenUsage(
         prompt_tokens=sent, completion_tokens=received, total_tokens=sent + received, **others
     )
 
 
-async def break_off(
+async def fail_run(
     run: LiveRun, end: TerminationReason, failure: AgentLoopError | None = None
 ) -> None:
-    """End a run that cannot go on: close its step, run its last phase, and commit its end.
+    """End a run that has failed: close its step, run its last phase, and commit its end.
 
     If the store does not take the end, listeners get an `Error` event, and commits that must not
     be lost are kept in memory.
@@ -162,10 +165,10 @@ async def break_off(
     if isinstance(failure, StorageError):
         refused = run.journal.forgive(failure)
         if refused is None:
-            await _tell_lost(run, failure)
-            return await _hold_what_is_known(run)
-        _make_up_for(run, refused)
-    await drop_streamed(run, "the run broke off")
+            await _emit_storage_error(run, failure)
+            return await _keep_outcomes(run)
+        _replace_refused_commit(run, refused)
+    await drop_announced_calls(run, "the run broke off")
     if run.in_step:
         await _attempt(complete_step(run), "the step's last phase")
     await _close_lifecycle(run, end)
@@ -180,19 +183,19 @@ async def break_off(
             log.exception("the end of run %s could not be committed", run.identity.run_id)
             if isinstance(error.cause, Serialization) and run.journal.forgive(error) is not None:
                 continue  # without the value that could not be read back
-            await _tell_lost(run, error)
-            return await _hold_what_is_known(run)
+            await _emit_storage_error(run, error)
+            return await _keep_outcomes(run)
 
 
-async def tear_down(run: LiveRun) -> None:
+async def stop_run(run: LiveRun) -> None:
     """End a run whose task was cancelled, unless another process is to continue it. In both cases,
     outcomes of calls that were not committed are kept in memory."""
     try:
         if not run.is_left():
-            await break_off(run, CANCELLED)
+            await fail_run(run, CANCELLED)
     finally:
         await run.journal.stop()
-        await _hold_what_is_known(run)
+        await _keep_outcomes(run)
 
 
 async def _attempt(work: Awaitable[None], what: str) -> None:
@@ -202,14 +205,17 @@ async def _attempt(work: Awaitable[None], what: str) -> None:
     except BaseException as error:
         if is_cancellation(error):
             raise
-        log.exception("%s failed while the run broke off", what)
+        log.exception("%s failed while the run was being ended", what)
 
 
-def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
-    """Replace a commit that cannot be written: the calls it ended get the result that their outcome
-    is unknown, and a step it ended gets its `StepEnd` again. An answer in it is not the run's. The
-    commands that it acknowledged are acknowledged all the same: the next run would fail like this
-    one. The delegates that it cancelled are cancelled all the same."""
+def _replace_refused_commit(run: LiveRun, refused: ThreadCommit) -> None:
+    """Note what the next commit has to write in place of one that cannot be written.
+
+    The calls that it ended get the result that their outcome is unknown, and a step that it ended
+    gets its `StepEnd` again. An answer in it is not the run's answer. The commands that it
+    acknowledged are acknowledged all the same, since they would fail the next run as well, and the
+    delegates that it cancelled are cancelled all the same.
+    """
     run.journal.extras.acks.extend(refused.acks)
     run.journal.extras.sends.extend(
         command for command in refused.sends if command.kind is CommandKind.CANCEL
@@ -238,25 +244,25 @@ def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
         run.journal.note(StepEnd())
 
 
-async def _hold_what_is_known(run: LiveRun) -> None:
+async def _keep_outcomes(run: LiveRun) -> None:
     """If the store is away, keep the commits with outcomes of calls in memory, to be made later."""
     if not run.journal.hold():
         return
     log.error(
         "run %s: the store is away; what its calls came to is kept in memory", run.identity.run_id
     )
-    if run.has_news() or run.journal.calls:
+    if run.has_pending() or run.journal.calls:
         try:
             await persist_checkpoint(run)
         except KeyEncode:
             log.exception("a value of run %s was given up", run.identity.run_id)
 
 
-async def _tell_lost(run: LiveRun, failure: StorageError) -> None:
+async def _emit_storage_error(run: LiveRun, failure: StorageError) -> None:
     """Send listeners the end of the step and an `Error`, without storing them.
 
     The store cannot take the end of the run; recovery closes the run's record later.
     """
     if run.in_step or run.journal.has_noted(StepEnd):
-        await run.journal.tell(StepEnd())
-    await run.journal.tell(Error(message=str(failure), code="storage"))
+        await run.journal.send_transient(StepEnd())
+    await run.journal.send_transient(Error(message=str(failure), code="storage"))

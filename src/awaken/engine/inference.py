@@ -27,12 +27,12 @@ from awaken.core.state.step_keys import (
     ClearFilter,
 )
 from awaken.core.tool import ToolDescriptor
-from awaken.engine.answer_listener import AnswerRecorder
 from awaken.engine.context_window import Context, context_of
 from awaken.engine.large_content import with_media
+from awaken.engine.live_answer import LiveAnswer
 from awaken.engine.live_run import LiveRun, wait_for_lease
 from awaken.engine.request_log import SentRequest
-from awaken.engine.spending import at_most, set_aside
+from awaken.engine.spending import at_most, reserve_step
 from awaken.errors import (
     BudgetExhausted,
     Cancelled,
@@ -57,10 +57,10 @@ CONTINUE = (
 
 
 class Answer(msgspec.Struct):
-    """A model's answer, and why it broke off if it did.
+    """A model's answer, and the error that interrupted it, if one did.
 
     `before` holds the earlier pieces of an answer that reached the output limit, each with the
-    message that told the model to go on; `result` is the last piece. `sent` is the request that
+    message that asked the model to continue; `result` is the last piece. `sent` is the request that
     led to it, and `sent_before` those that led to the earlier pieces. `offered` are the tools of
     the request, `told` is the event about the answer. `cancelled`, `short` (too little budget) or
     `failure` says why the answer broke off.
@@ -79,22 +79,22 @@ class Answer(msgspec.Struct):
     failure: InferenceFailed | None = None
 
     def is_whole(self) -> bool:
-        """Whether the answer did not break off."""
+        """Whether the answer was not interrupted."""
         return not self.cancelled and self.short is None and self.failure is None
 
 
 async def ask_model(run: LiveRun) -> Answer:
     """Ask the model to answer the conversation. Listeners get the deltas as they arrive.
 
-    An answer that broke off is returned too: see `Answer.is_whole`.
+    An interrupted answer is returned, too: see `Answer.is_whole`.
 
     Raises:
         InferenceFailed: the model name of an override is blank.
         HookFailed: a transform raised.
-        StorageError: the store could not be asked what other processes left of the budget.
+        StorageError: the store could not be asked for the rest of the budget.
     """
     services = run.agent.env.services
-    request = build_request(run, await _written_prompt(run) if PromptSource in services else None)
+    request = build_request(run, await _write_prompt(run) if PromptSource in services else None)
     started = run.clock.monotonic()
     answer, empty = await _stream(run, request), None
     if answer.result.is_empty and answer.is_whole() and request.output is None:
@@ -109,7 +109,7 @@ async def ask_model(run: LiveRun) -> Answer:
         usage = total_usage(empty.result.usage, usage)
         cost = cost if empty.cost is None else empty.cost + (cost or 0.0)
     if run.reservation is not None:
-        await run.reservation.tell()
+        await run.reservation.publish()
     answer.told = InferenceComplete(
         model=answer.model or request.upstream_model,
         usage=usage,
@@ -135,7 +135,7 @@ async def _after_empty(run: LiveRun, request: InferenceRequest, empty: Answer) -
 async def _beyond_the_limit(
     run: LiveRun, request: InferenceRequest, answer: Answer
 ) -> tuple[Answer, TokenUsage | None, float | None]:
-    """Have the model go on with an answer that reached the output limit, as often as the agent and
+    """Have the model continue an answer that reached the output limit, as often as the agent and
     the budget allow. Returns the answer, and the usage and cost of all its pieces."""
     retries, usage, cost = 0, answer.result.usage, answer.cost
     before: list[Message] = []
@@ -150,11 +150,11 @@ async def _beyond_the_limit(
             break
         retries += 1
         before += more
-        await drop_streamed(run, "the answer reached the output limit")
+        await drop_announced_calls(run, "the answer reached the output limit")
         if answer.result.content:
             sent_before.append(answer.sent)
             await _announce(run, run.ids.new())
-        request = _continued(run, request, more)
+        request = _extend_request(run, request, more)
         answer = await _stream(run, request)
         answer.before, answer.sent_before = before, sent_before
         usage = total_usage(usage, answer.result.usage)
@@ -173,9 +173,9 @@ async def _within(
     if answer.failure is not None and not answer.result.content:
         shorter = window.harder(request, answer.failure.__cause__)
         if shorter is not request:
-            await drop_streamed(run, "the model is asked again with less")
+            await drop_announced_calls(run, "the model is asked again with less")
             request, answer = shorter, await _stream(run, shorter)
-    if run.reading is None or not run.reading.is_mended():
+    if run.open_answer is None or not run.open_answer.is_mended():
         window.learn(answer.result.usage)
     return request, answer
 
@@ -183,7 +183,7 @@ async def _within(
 async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
     """Reserve the budget for one more piece of an answer. Returns false if too little is left."""
     try:
-        await set_aside(run, *more, goes_on=True)
+        await reserve_step(run, *more, goes_on=True)
     except BudgetExhausted:
         return False
     return True
@@ -192,7 +192,7 @@ async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
 # -- the request ------------------------------------------------------------------------------
 
 
-async def _written_prompt(run: LiveRun) -> str | None:
+async def _write_prompt(run: LiveRun) -> str | None:
     """The text that the agent's prompt function writes for this step. Returns `None` if an overlay
     has set another prompt.
 
@@ -230,16 +230,16 @@ def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
         InferenceFailed: the model name of an override is blank.
         HookFailed: a transform raised.
     """
-    agent, chosen, run.repeats = run.agent, _NO_CONTEXT, None
+    agent, chosen, run.cached_request = run.agent, _NO_CONTEXT, None
     is_plain, known = not run.state.has_any(_STEP_KEYS), run.usual_request
     if is_plain and known is not None and known[0] is agent and written is None:
         # The most frequent case.
         request = _replace(known[1], messages=run.transcript.view())
         if run.reservation is None:
-            run.repeats = known[1]
+            run.cached_request = known[1]
             return request
         return at_most(run, request)
-    model, overrides, tools = agent.upstream_model, run.overrides, agent.descriptors
+    model, overrides, tools = agent.upstream_model, run.setup.overrides, agent.descriptors
     if not (
         is_plain
         and overrides is None
@@ -247,10 +247,12 @@ def build_request(run: LiveRun, written: str | None = None) -> InferenceRequest:
         and agent.spec.settings is None
     ):
         model, overrides = _overrides(run)
-        tools, chosen = _offered_tools(run), _context_messages(run)
+        tools, chosen = _list_offered_tools(run), _context_messages(run)
     policy = agent.spec.context_policy
     window = context_of(run) if policy is not None else None
-    history = run.transcript.view() if window is None else window.shown(model, tools, chosen)
+    history = (
+        run.transcript.view() if window is None else window.select_messages(model, tools, chosen)
+    )
     messages: Sequence[Message] = place((), history, chosen, run.ids) if chosen else history
     for transform in agent.env.transforms:
         try:
@@ -284,10 +286,10 @@ def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
         run.state.update(INFERENCE_OVERRIDE, None)
     spec = run.agent.spec
     effort, own = spec.reasoning_effort, spec.settings
-    if effort is None and own is None and run.overrides is None and step is None:
+    if effort is None and own is None and run.setup.overrides is None and step is None:
         return run.agent.upstream_model, None
     merged = InferenceOverride(reasoning_effort=effort)
-    for layer in (own, step, run.overrides):
+    for layer in (own, step, run.setup.overrides):
         if layer is not None:
             merged = merged.merge(layer)
     if merged.tool_choice not in _FREE_CHOICES and _has_called(run):
@@ -318,7 +320,7 @@ def _context_messages(run: LiveRun) -> Sequence[ContextMessage]:
     return sorted(context.values(), key=lambda entry: entry.sort_key)
 
 
-def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
+def _list_offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
     chosen = run.state.read(TOOL_FILTER)
     if chosen is None or not (chosen.excluded or chosen.include_only):
         return run.agent.descriptors
@@ -330,15 +332,17 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
-    heard = run.reading = run.streamed = AnswerRecorder(run)
+    heard = run.open_answer = run.announced_answer = LiveAnswer(run)
     made = request
-    if not run.lease.held:
+    if not run.controls.lease.held:
         await wait_for_lease(run)
     try:
         if run.has_blobs:
             request = await with_media(run, request)
-        if run.stream or run.journal.keeps_streams:
-            await heard.take_up(_question(run, request))
+        if run.stream_log or run.journal.keeps_streams:
+            restored = heard.begin(_question(run, request))
+            if restored is not None:
+                await heard.send_restored(restored)
         with run.until_cancelled:
             await drive_of(run.agent.llm_executor)(request, heard)
         result = heard.finish()
@@ -348,41 +352,43 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         if is_cancellation(error):
             raise
         heard.count()
-        answer = _broken_off(heard, Cancelled() if not heard.is_wanted else error)
-        answer.sent = _sent(run, made, request, heard)
+        answer = _build_partial_answer(heard, Cancelled() if not heard.is_wanted else error)
+        answer.sent = _build_sent_request(run, made, request, heard)
         return answer
     finally:
-        if heard.stream_log is not None:
-            await heard.stream_log.settled()
+        if heard.stream_log is not None and heard.stream_log.is_writing:
+            await heard.stream_log.wait_settled()
     heard.count(True)
     return Answer(
         result,
         offered=request.tools,
         model=heard.model_id or request.upstream_model,
         cost=heard.cost,
-        sent=_sent(run, made, request, heard),
+        sent=_build_sent_request(run, made, request, heard),
     )
 
 
-def _sent(
-    run: LiveRun, made: InferenceRequest, sent: InferenceRequest, heard: AnswerRecorder
+def _build_sent_request(
+    run: LiveRun, made: InferenceRequest, sent: InferenceRequest, heard: LiveAnswer
 ) -> SentRequest | None:
-    """The request that led to an answer, or `None` if it is not kept: that is turned off, or a
-    process that died has made it and has left the complete answer."""
+    """Build the record of the request that led to an answer. Returns `None` if requests are not
+    stored, or if a process that died has made the request and has stored the complete answer."""
     if run.requests is None or (heard.asked is None and heard.restored):
         return None
-    return SentRequest(made, sent, heard.asked or sent, heard.attempts, heard.first_ms, run.repeats)
+    return SentRequest(
+        made, sent, heard.asked or sent, heard.attempts, heard.first_ms, run.cached_request
+    )
 
 
-async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -> None:
+async def drop_announced_calls(run: LiveRun, reason: str, kept: Collection[str] = ()) -> None:
     """Send a `ToolCallCancel` for each call that was streamed and will not be made. The calls whose
     ids are in `kept` will be made."""
-    heard, run.streamed = run.streamed, None
+    heard, run.announced_answer = run.announced_answer, None
     dropped = heard.list_started_calls() if heard is not None else []
     if not dropped:
         return
-    if run.reading is not None:
-        run.reading.withdraw(id for id, _ in dropped if id not in kept)
+    if run.open_answer is not None:
+        run.open_answer.withdraw(id for id, _ in dropped if id not in kept)
     for id, name in dropped:
         if id not in kept:
             event = ToolCallCancel(id=id, name=name, reason=reason)
@@ -390,8 +396,8 @@ async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -
                 await run.journal.send(begun)
 
 
-def _broken_off(heard: AnswerRecorder, error: BaseException) -> Answer:
-    """The part of an answer that arrived, and why it broke off."""
+def _build_partial_answer(heard: LiveAnswer, error: BaseException) -> Answer:
+    """Build an answer of the part that arrived, and the error that interrupted it."""
     answer = Answer(heard.finish_cancelled(), cost=heard.cost)  # the text, without calls
     match error:
         case Cancelled():
@@ -405,14 +411,14 @@ def _broken_off(heard: AnswerRecorder, error: BaseException) -> Answer:
 
 
 def _question(run: LiveRun, request: InferenceRequest) -> str:
-    """What identifies a request within the run: its model and the last message before it."""
+    """The id of a request within the run: its model and the last message before it."""
     said = run.transcript.view()
     return f"{request.upstream_model} {said[-1].id if said else None}"
 
 
 def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
     """The messages that continue a cut-off answer: the piece that arrived, under the message id
-    announced for it, and one that tells the model to go on."""
+    announced for it, and one that asks the model to continue."""
     said = [Message.internal_user(CONTINUE, id=run.ids.new())]
     if cut.content:
         piece = Message(
@@ -424,15 +430,15 @@ def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
 
 async def _announce(run: LiveRun, message_id: str) -> None:
     """Send a `StepStart` with the message id of the next piece of the answer."""
-    run.message_id, run.reading = message_id, None
+    run.message_id, run.open_answer = message_id, None
     event = StepStart(message_id=message_id, agent_id=run.agent.spec.id)
     if (begun := run.journal.begin(event)) is not None:
         await run.journal.send(begun)
 
 
-def _continued(
+def _extend_request(
     run: LiveRun, request: InferenceRequest, more: Sequence[Message]
 ) -> InferenceRequest:
     """The request with `more` messages, its answer limited to what was reserved for it."""
-    messages, run.repeats = [*request.messages, *more], None
+    messages, run.cached_request = [*request.messages, *more], None
     return at_most(run, _replace(request, messages=messages))

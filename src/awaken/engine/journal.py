@@ -1,7 +1,7 @@
 """The journal of a live run: it sends the run's events and makes the run's commits.
 
 A transient event is sent at once. A durable event is stored with the next commit and sent after it,
-so that listeners do not hear of an end that a crash could undo. An event of `begin` is durable,
+so that listeners do not receive an end that a crash could undo. An event of `begin` is durable,
 too, but its caller sends it at once, ahead of its commit.
 """
 
@@ -41,7 +41,7 @@ from awaken.engine.commit_state import (
     CommitState,
     Later,
     Lost,
-    Refused,
+    RefusedCommit,
     UnderWay,
     commit_again,
     is_worth_waiting,
@@ -49,6 +49,7 @@ from awaken.engine.commit_state import (
     readable_part,
 )
 from awaken.engine.event_sender import EventSender
+from awaken.engine.run_setup import RunSetup
 from awaken.errors import CommitUnknown, InvalidRecord, Serialization, StorageError
 
 log = logging.getLogger("awaken.loop")
@@ -59,7 +60,7 @@ class Journal(EventSender):
     """Sends the events of one run and makes its commits; no other object does.
 
     The loop fills `calls`, `requests`, `texts` and `extras`; the next commit stores them. `state`
-    says what became of the last commit, and `seq` is the last durable event that was stored and
+    is the outcome of the last commit, and `seq` is the last durable event that was stored and
     sent. `keeps_streams` says whether a streamed answer can be stored where it outlives this
     process. A run without a store has a journal that only sends.
 
@@ -69,8 +70,8 @@ class Journal(EventSender):
         topic: the thread's topic on the live bus.
         begins: whether this is the run's first activation; its first commit then stores the
             thread's parent.
-        unkept: receives the commits that the store did not take before the run broke off, in their
-            order, from the first that has the outcome of a call. The caller makes them later.
+        pending_commits: receives the commits that the store did not take before the run failed, in
+            their order, from the first that has the outcome of a call. The caller makes them later.
     """
 
     __slots__ = (
@@ -87,11 +88,11 @@ class Journal(EventSender):
         "fence",
         "keeps_streams",
         "length",
+        "pending_commits",
         "requests",
         "seq",
         "state",
         "texts",
-        "unkept",
     )
 
     def __init__(
@@ -106,11 +107,11 @@ class Journal(EventSender):
         seq: int = 0,
         topic: Topic = NO_TOPIC,
         begins: bool = True,
-        unkept: list[ThreadCommit] | None = None,
+        pending_commits: list[ThreadCommit] | None = None,
     ) -> None:
         EventSender.__init__(self, sink, topic, identity, clock)
         self.state: CommitState = SETTLED
-        self.unkept = [] if unkept is None else unkept
+        self.pending_commits = [] if pending_commits is None else pending_commits
         self.length, self.seq = length, seq
         self.fence = fence
         self.keeps_streams = commits is not None and not commits.immediate and fence is not None
@@ -149,7 +150,7 @@ class Journal(EventSender):
     # -- events -------------------------------------------------------------------------------
 
     def enter_step(self) -> None:
-        """Drop what was kept of the last step for listeners that come late."""
+        """Drop the events of the last step that were kept for late listeners."""
         if self.outputs:
             self.outputs = {}
         if self._begun and next(reversed(self._begun)) <= self.seq:
@@ -169,9 +170,9 @@ class Journal(EventSender):
         self._begun[seq] = envelope
         if not (self.has_reader or self.topic.wanted):
             return None
-        return _replace(envelope, seq=seq, ahead=True, live=self._place())
+        return _replace(envelope, seq=seq, ahead=True, live=self._next_position())
 
-    async def tell_again(self, event: AgentEvent, seq: int | None) -> None:
+    async def send_again(self, event: AgentEvent, seq: int | None) -> None:
         """Send a durable event that an earlier owner has stored under `seq`, if there is a
         listener."""
         if self.has_listener():
@@ -194,7 +195,7 @@ class Journal(EventSender):
             self._later.append(_replace(self._blank, at_ms=self._clock.now_ms(), event=event))
 
     def progress(self, step: StepSnapshot | None) -> Progress:
-        """Where the run stands, for the topic; `step` is what has come of its open step."""
+        """The progress of the run, for its topic; `step` is the part of its open step so far."""
         if step is not None and self.outputs:
             step = _replace(step, outputs=dict(self.outputs))
         ahead = [
@@ -232,11 +233,11 @@ class Journal(EventSender):
         release: bool = False,
         wait: bool = True,
     ) -> Coroutine[Any, Any, None] | None:
-        """Commit everything since the last commit, then send what was noted. The caller awaits what
-        is returned, if anything is.
+        """Commit everything since the last commit, then send the noted events. The caller awaits
+        the returned coroutine, if there is one.
 
         Without `wait`, the commit may still be under way after that; code that depends on it awaits
-        `settled` first. The next commit does so by itself.
+        `wait_settled` first. The next commit does so by itself.
 
         Raises:
             StorageError: when awaited; this commit or the one before it was not made, and its
@@ -273,7 +274,7 @@ class Journal(EventSender):
         self.calls.clear()
         self.requests = self.texts = ()
         if self._extras is not None:
-            commit, self._extras = self._extras.added_to(commit), None
+            commit, self._extras = self._extras.add_to(commit), None
         if self._leaves_out:
             commit = readable_part(commit)
         if self.state is HELD:
@@ -283,14 +284,14 @@ class Journal(EventSender):
             return self._make_now(commits, commit)
         if wait or commits.immediate:
             return self._make(commits, commit, later)
-        # The state owns the task: `settled` and `stop` wait for its end.
+        # The state owns the task: `wait_settled` and `stop` wait for its end.
         making = self._make_beside(commits, commit, later)
         self._set_state(UnderWay(start_task(making), commit, later))
         return None
 
     async def _commit_next(self, *parts: Any) -> None:
         """Wait for the commit before, and make the next one of these `parts`."""
-        await self.settled()
+        await self.wait_settled()
         await self.commit(*parts)
 
     async def _pass_on_all(self, events: Sequence[RunEvent], later: Later) -> None:
@@ -299,7 +300,7 @@ class Journal(EventSender):
 
     def _make_now(self, commits: Any, commit: ThreadCommit) -> Coroutine[Any, Any, None] | None:
         """Make a commit in a store that never waits, for a run without listeners. If the store
-        refuses it, the caller awaits what is returned."""
+        refuses it, the caller awaits the returned coroutine."""
         try:
             committed: Committed = commits.commit_now(commit)
         except Exception:
@@ -329,7 +330,7 @@ class Journal(EventSender):
         try:
             await self._make(commits, commit, later)
         except StorageError:
-            return  # the state is `Refused`: `settled` raises it
+            return  # the state is `RefusedCommit`: `wait_settled` raises it
         self._set_state(SETTLED)
 
     async def _send_noted(self, commit: ThreadCommit, later: Later, committed: Committed) -> None:
@@ -340,9 +341,9 @@ class Journal(EventSender):
                 return
             if isinstance(item, int):
                 self.seq = committed.first_event_seq + item
-                event = _replace(commit.events[item], seq=self.seq, live=self._place())
+                event = _replace(commit.events[item], seq=self.seq, live=self._next_position())
             else:
-                event = _replace(item, live=self._place())
+                event = _replace(item, live=self._next_position())
             await self.send(event)
 
     def _skip_unsent(self, commit: ThreadCommit, later: Later) -> None:
@@ -354,8 +355,8 @@ class Journal(EventSender):
         if any(id(event) not in told for event in commit.events):
             self.topic.n += 1
 
-    async def settled(self) -> None:
-        """Wait until the last commit is made, and find out what became of one that was lost.
+    async def wait_settled(self) -> None:
+        """Wait until the last commit is made. If its outcome is unknown, ask the store for it.
 
         Raises:
             StorageError: the commit was not made; its events were not sent.
@@ -373,7 +374,7 @@ class Journal(EventSender):
             self.length = committed.length
             await self._send_noted(state.commit, state.later, committed)
             self.seq = committed.first_event_seq + len(state.commit.events) - 1
-        elif isinstance(state, Refused):
+        elif isinstance(state, RefusedCommit):
             raise state.error
 
     async def _after_error(
@@ -388,7 +389,7 @@ class Journal(EventSender):
         """Make a commit that failed with `error`, and return the store's answer.
 
         Raises:
-            StorageError: the commit was not made; the state is `Refused`.
+            StorageError: the commit was not made; the state is `RefusedCommit`.
         """
         try:
             return await commit_again(commits, commit, error, self._clock, patience=patience)
@@ -398,7 +399,7 @@ class Journal(EventSender):
         except StorageError as failure:
             self._durable = [*commit.events, *self._durable]
             self._promised -= len(commit.events)
-            self._set_state(Refused(commit, failure))
+            self._set_state(RefusedCommit(commit, failure))
             raise
 
     # -- after a failure ----------------------------------------------------------------------
@@ -412,7 +413,9 @@ class Journal(EventSender):
         commit without such values was refused as well.
         """
         state, why = self.state, failure.cause
-        if not isinstance(state, Refused) or not isinstance(why, Serialization | InvalidRecord):
+        if not isinstance(state, RefusedCommit) or not isinstance(
+            why, Serialization | InvalidRecord
+        ):
             return None
         if isinstance(why, Serialization):
             if self._leaves_out:
@@ -447,7 +450,7 @@ class Journal(EventSender):
             self._set_state(Lost(ended.commit, ended.later))
 
     def hold(self) -> bool:
-        """Put the commit that failed or was lost, and all that follow, into `unkept`.
+        """Put the commit that failed or was lost, and all that follow, into `pending_commits`.
 
         Returns false if that is of no use: the commit has no outcome of a call, so the process that
         takes the run over repeats the work, or the store will never take it.
@@ -455,7 +458,7 @@ class Journal(EventSender):
         state = self.state
         if isinstance(state, Lost) and has_outcomes(state.commit.calls):
             pass
-        elif isinstance(state, Refused) and is_worth_waiting(state.commit, state.error.cause):
+        elif isinstance(state, RefusedCommit) and is_worth_waiting(state.commit, state.error.cause):
             self._durable = self._durable[len(state.commit.events) :]
             self._promised += len(state.commit.events)
         else:
@@ -466,7 +469,7 @@ class Journal(EventSender):
         return True
 
     def _hold(self, commit: ThreadCommit) -> None:
-        self.unkept.append(commit)
+        self.pending_commits.append(commit)
         self.length += len(commit.messages)
 
     # -- streams ------------------------------------------------------------------------------
@@ -488,3 +491,27 @@ class Journal(EventSender):
             log.warning("a piece of run %s could not be kept: %s", self._run, error)
             return False
         return True
+
+
+def open_journal(setup: RunSetup) -> Journal:
+    """The journal of a run, with the parts of its first commit that are not messages or state."""
+    thread, first = setup.thread, setup.first_commit
+    journal = Journal(
+        setup.sink,
+        setup.services.store,
+        setup.identity,
+        setup.services.clock,
+        thread.log_length,
+        thread.fence,
+        seq=thread.event_count,
+        topic=setup.topic,
+        begins=thread.previous is None,
+        pending_commits=setup.pending_commits,
+    )
+    if first.has_extras:
+        extras = journal.extras
+        extras.acks.extend(first.acks)
+        extras.tickets.extend(first.tickets)
+        extras.sends.extend(first.sends)
+        extras.rewinds_to = first.rewinds_to
+    return journal

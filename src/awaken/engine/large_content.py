@@ -1,8 +1,8 @@
 """Large content: media, and results of tools, that a run moves to blobs before a commit.
 
-Media come back before a model is asked. The messages that a run holds in memory keep theirs; only
-what is written refers to blobs. A text that is too large for the log is shown by its beginning, and
-the model can read on with a tool.
+Media are loaded again before a model is asked. The messages in a run's memory keep their media;
+only the stored ones refer to blobs. A text that is too large for the log is shown by its beginning,
+and the model can read on with a tool.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _replace = msgspec.structs.replace
 # -- media before a commit --------------------------------------------------------------------
 
 
-async def moved_to_blobs(
+async def move_to_blobs(
     keep: RunBlobs, messages: Sequence[Message]
 ) -> tuple[tuple[Message, ...], list[str]]:
     """The messages with large media in blobs, and the ids of all blobs they refer to.
@@ -61,7 +61,7 @@ async def moved_to_blobs(
     """
     used: list[str] = []
 
-    async def moved(block: Media) -> Media:
+    async def move(block: Media) -> Media:
         source = block.source
         if isinstance(source, BlobSource):
             async with keep.blobs.open(keep.scope, source.id) as opened:
@@ -76,7 +76,7 @@ async def moved_to_blobs(
         return _replace(block, source=source)
 
     try:
-        return tuple([await _mapped(message, moved) for message in messages]), used
+        return tuple([await _map_media(message, move) for message in messages]), used
     except StoreError as error:
         raise StorageError(error) from error
 
@@ -110,10 +110,10 @@ async def with_media(run: LiveRun, request: InferenceRequest) -> InferenceReques
     """The request with the bytes of all media that are in blobs."""
     if run.blobs is None:
         return request
-    return _replace(request, messages=await loaded(run.blobs, request.messages))
+    return _replace(request, messages=await load_media(run.blobs, request.messages))
 
 
-async def loaded(
+async def load_media(
     keep: RunBlobs, messages: Iterable[Message], *, may_lack: bool = True
 ) -> list[Message]:
     """The messages with the bytes of all media that are in blobs.
@@ -139,22 +139,24 @@ async def loaded(
         inline = Base64Source(media_type=source.media_type, data=b64encode(content).decode())
         return _replace(block, source=inline)
 
-    return [await _mapped(message, load) for message in messages]
+    return [await _map_media(message, load) for message in messages]
 
 
-async def _mapped(message: Message, change: Change) -> Message:
+async def _map_media(message: Message, change: Change) -> Message:
     """The message with each medium, also in nested results, replaced by what `change` returns."""
-    content = await _changed(message.content, change)
+    content = await _change_blocks(message.content, change)
     return message if content is message.content else _replace(message, content=content)
 
 
-async def _changed(content: tuple[ContentBlock, ...], change: Change) -> tuple[ContentBlock, ...]:
+async def _change_blocks(
+    content: tuple[ContentBlock, ...], change: Change
+) -> tuple[ContentBlock, ...]:
     if not any(isinstance(block, (*_MEDIA, ToolResultBlock)) for block in content):
         return content
     blocks: list[ContentBlock] = []
     for block in content:
         if isinstance(block, ToolResultBlock):
-            block = _replace(block, content=await _changed(block.content, change))
+            block = _replace(block, content=await _change_blocks(block.content, change))
         elif isinstance(block, _MEDIA):
             block = await change(block)
         blocks.append(block)
@@ -171,14 +173,14 @@ TOLD = 1024
 _TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
 
 
-async def shortened(
+async def shorten_result(
     run: LiveRun, tool_name: str, result: ToolResult, text: str
 ) -> tuple[ToolResult, Text]:
     """The result as its event tells it, and the text for its message; `text` is the whole one.
 
-    What exceeds the run's limit is moved to blobs, which the next commit names: the text, and the
-    data if it is another one. If that fails, the rest is lost and the model is told: the tool has
-    done its work, and that goes on record.
+    A text over the run's limit is moved to a blob, which the next commit names, and so is the data
+    if it is another text. If that fails, the rest is lost, and the result says so to the model: the
+    tool has done its work, and that is recorded.
     """
     if run.blobs is None:
         return result, Text(text=text)
@@ -187,7 +189,7 @@ async def shortened(
     shown, whole = Text(text=text), None
     if _is_large(text, limit):
         kind = _JSON if result.message is None else _TEXT
-        whole, note = await _kept(run, tool_name, clean_text(text).encode(), kind)
+        whole, note = await _keep_content(run, tool_name, clean_text(text).encode(), kind)
         shown = Text(text=_beginning(text, SHOWN, note), whole=whole)
         result = _replace(result, message=_beginning(text, TOLD, note))
         if whole is not None:
@@ -195,7 +197,7 @@ async def shortened(
         if is_own_text:
             return _replace(result, data=_reference(whole)), shown
     if not is_own_text and (written := _large_data(data, limit)) is not None:
-        kept, _ = await _kept(run, tool_name, written, _JSON)
+        kept, _ = await _keep_content(run, tool_name, written, _JSON)
         result = _replace(result, data=_reference(kept))
     return result, shown
 
@@ -212,9 +214,9 @@ async def with_content(
     told_result = _replace(result, content=(), message=told)
     message = Message(role=Role.TOOL, content=result.content)
     if run.blobs is not None:
-        message = await _shortened_message(run, message, run.blobs.max_inline_result)
+        message = await _shorten_message(run, message, run.blobs.max_inline_result)
         try:
-            (message,), used = await moved_to_blobs(run.blobs, [message])
+            (message,), used = await move_to_blobs(run.blobs, [message])
         except StorageError as error:
             log.error("run %s: media of %r are lost: %s", run.identity.run_id, tool_name, error)
             texts = [block for block in message.content if isinstance(block, Text)]
@@ -226,10 +228,10 @@ async def with_content(
 
 
 async def keep_large(run: LiveRun) -> None:
-    """Move what is large in the messages from outside that the next commit appends into blobs.
+    """Move large content of the messages from outside, which the next commit appends, into blobs.
 
-    Media go there as they are. The text of an internal message, such as news of a background task,
-    is shortened like a tool's result; what users say stays whole.
+    Media are moved as they are. The text of an internal message, such as one about a background
+    task, is shortened like a tool's result; the text of users stays whole.
 
     Raises:
         StorageError: a medium could not be written, or a message refers to one that does not exist.
@@ -243,10 +245,10 @@ async def keep_large(run: LiveRun) -> None:
         limit = SHOWN  # much news at once: what is short alone may be too much for one commit
     for index in internal:
         message = pending[index]
-        pending[index] = await _shortened_message(run, message, limit)
+        pending[index] = await _shorten_message(run, message, limit)
         if pending[index] is not message:
             run.transcript.show_instead(message, pending[index])
-    kept, used = await moved_to_blobs(run.blobs, pending)
+    kept, used = await move_to_blobs(run.blobs, pending)
     run.transcript.replace_pending(kept)
     _note_blobs(run, used)
 
@@ -261,12 +263,14 @@ def _note_blobs(run: LiveRun, used: Sequence[str]) -> None:
         run.state.update(HAS_BLOB_MEDIA, True)
 
 
-async def _shortened_message(run: LiveRun, message: Message, limit: int) -> Message:
+async def _shorten_message(run: LiveRun, message: Message, limit: int) -> Message:
     """The message with each text over the limit cut to its beginning."""
     content: list[ContentBlock] = []
     for block in message.content:
         if isinstance(block, Text) and _is_large(block.text, limit):
-            whole, note = await _kept(run, "message", clean_text(block.text).encode(), _TEXT)
+            whole, note = await _keep_content(
+                run, "message", clean_text(block.text).encode(), _TEXT
+            )
             content.append(Text(text=_beginning(block.text, SHOWN, note), whole=whole))
             if whole is not None:
                 offer_read_result(run)
@@ -283,7 +287,7 @@ def _is_large(text: str, limit: int) -> bool:
     return size > limit or len(dumps(clean_text(text))) > 2 * limit
 
 
-async def _kept(
+async def _keep_content(
     run: LiveRun, tool_name: str, content: bytes, media_type: str
 ) -> tuple[BlobSource | None, str]:
     """The blob with the content, or `None` if it could not be written; and a note for the model."""
@@ -334,8 +338,8 @@ def offer_read_result(run: LiveRun) -> None:
         run.state.update(HAS_LARGE_RESULTS, True)
 
 
-def take_up_blobs(run: LiveRun) -> None:
-    """Look at what earlier runs of the thread have kept in blobs."""
+def restore_blob_state(run: LiveRun) -> None:
+    """Restore whether earlier runs of the thread have stored media or large results as blobs."""
     if not run.state.has_any(_BLOB_KEYS):
         return
     run.has_blobs = bool(run.state.read(HAS_BLOB_MEDIA))

@@ -13,7 +13,6 @@ from awaken.codec import loads
 from awaken.core.agent_services import AnswerCheck
 from awaken.core.aio.cancel import interruptible
 from awaken.core.answer_builder import StreamAccumulator
-from awaken.core.backend import BackendRootRunRequest
 from awaken.core.bus import Progress
 from awaken.core.event import StepSnapshot
 from awaken.core.lifecycle import Phase
@@ -24,12 +23,12 @@ from awaken.core.state.command import Command
 from awaken.core.state.run_keys import FINAL_OUTPUT
 from awaken.core.store.commits import CallEntry
 from awaken.core.tool_context import Tool, ToolCallContext
-from awaken.engine.journal import Journal
+from awaken.engine.journal import open_journal
 from awaken.engine.phases import PhaseRuntime
-from awaken.engine.prepared_run import PreparedRun
 from awaken.engine.request_log import RequestKeeper
 from awaken.engine.reservation import StepReservation
-from awaken.engine.transcript import Transcript
+from awaken.engine.run_setup import RunSetup
+from awaken.engine.transcript import LiveTranscript
 from awaken.errors import Cancelled, LeaseLost
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.resolved_agent import ResolvedAgent, changes_since
@@ -51,102 +50,84 @@ class LiveRun:
         "_around",
         "agent",
         "agents",
+        "announced_answer",
         "blobs",
-        "budget",
+        "cached_request",
         "clock",
         "controls",
         "created_at_ms",
-        "cut_off",
         "ending",
-        "frontend_tools",
         "has_blobs",
         "identity",
         "ids",
         "in_step",
         "inbox",
         "inline_limit",
-        "input_count",
         "input_tokens",
         "journal",
-        "last_step",
-        "lease",
         "ledger",
         "message_id",
         "metadata",
+        "open_answer",
         "output_tokens",
-        "overrides",
         "phases",
         "profile",
         "read_result",
-        "reading",
         "record",
-        "repeats",
-        "request",
         "requests",
         "reservation",
         "routing_key",
-        "services",
+        "setup",
         "state",
         "step_ends",
         "steps",
-        "stream",
-        "streamed",
+        "stream_log",
         "task",
+        "text_before_limit",
         "token",
-        "told",
-        "took",
         "transcript",
         "unsaved",
         "until_cancelled",
+        "usage_totals",
         "usual_request",
         "window",
     )
 
-    def __init__(
-        self,
-        agent: ResolvedAgent,
-        phases: PhaseRuntime,
-        request: BackendRootRunRequest,
-        start: PreparedRun,
-    ) -> None:
-        services, controls = start.services, start.controls
-        thread, first = start.thread, start.first
-        self.services, self.controls = services, controls
+    def __init__(self, agent: ResolvedAgent, phases: PhaseRuntime, setup: RunSetup) -> None:
+        services, controls = setup.services, setup.controls
+        thread, first_commit = setup.thread, setup.first_commit
+        self.setup, self.controls = setup, controls
+        # The next few are bound here because every step reads them.
         self.clock, self.ids = services.clock, services.ids
-        self.phases = phases
-        phases.look_for_actions()
-        self.state = phases.store
-        identity = self.identity = request.run_identity
+        self.phases, self.state = phases, phases.store
+        identity = self.identity = setup.identity
         self.routing_key = RoutingKey(thread_id=identity.thread_id, run_id=identity.run_id)
         self.token = controls.cancellation_token
-        self.lease = controls.lease
         self.task: asyncio.Task[Any] | None = None
-        self.inbox = request.inbox
-        self.overrides = request.overrides
-        self.frontend_tools = tuple(request.frontend_tools)
-        self.budget = controls.budget
+        self.inbox = controls.inbox
         self.reservation = (
             StepReservation(controls.budget, identity.run_id) if controls.budget else None
         )
         self.created_at_ms = self.clock.now_ms()
         previous = thread.previous
-        self.record = None if previous is None else _taken_up(previous, agent)
-        self.request = first.request
-        # The lifecycle state counts steps too, but not any more once a hook has ended the run.
-        self.steps = previous.steps if previous else 0
-        self.input_tokens = previous.input_tokens if previous else 0
-        self.took = taken_before(previous)
-        self.output_tokens = previous.output_tokens if previous else 0
-        self.journal = _open_journal(request, start)
-        self.last_step = thread.last_step
+        if previous is None:
+            self.record: RunRecord | None = None
+            # The lifecycle state counts steps too, but not any more once a hook has ended the run.
+            self.steps = self.input_tokens = self.output_tokens = 0
+            self.usage_totals: dict[str, Any] = {}
+        else:
+            self.record = _update_agent(previous, agent)
+            self.steps = previous.steps
+            self.input_tokens, self.output_tokens = previous.input_tokens, previous.output_tokens
+            self.usage_totals = read_usage_totals(previous)
+        self.journal = open_journal(setup)
         self.ledger = {entry.key: entry for entry in thread.calls} if thread.calls else _NO_CALLS
-        self.stream, self.told = thread.stream, thread.told
-        self.input_count = len(first.messages)
-        self.transcript = Transcript(
-            request.messages, first.messages, thread.log, thread.log_length
+        self.stream_log = thread.stream
+        self.transcript = LiveTranscript(
+            setup.messages, first_commit.messages, thread.log, thread.log_length
         )
         # Without a store a run is never read again, so nothing of it is kept elsewhere.
-        has_store = request.checkpoint_store is not None
+        has_store = services.store is not None
         self.blobs = services.blobs if has_store else None
         self.requests: RequestKeeper | None = None
         if services.keep_requests and has_store:
@@ -161,24 +142,24 @@ class LiveRun:
         # An agent, and the last request that only its spec and the conversation have shaped.
         self.usual_request: tuple[ResolvedAgent, InferenceRequest] | None = None
         # That request, if this step's request is a copy of it.
-        self.repeats: InferenceRequest | None = None
+        self.cached_request: InferenceRequest | None = None
         self.in_step = self.ending = False
         self.message_id = ""
         # The answer that is being read or was read last in this step, and the `seq` of the step's
         # end once that is noted.
-        self.reading: StreamAccumulator | None = None
+        self.open_answer: StreamAccumulator | None = None
         self.step_ends = 0
         # The answer whose calls listeners were sent, until they are logged or withdrawn.
-        self.streamed: StreamAccumulator | None = None
+        self.announced_answer: StreamAccumulator | None = None
         # The text of the step's answer before it reached the output limit, if it was continued.
-        self.cut_off = ""
+        self.text_before_limit = ""
         # Messages logged before the next step begins, such as late results, belong to the last one.
         last_step = max(0, self.steps - 1)
         self.metadata = MessageMetadata(run_id=identity.run_id, step_index=last_step)
         self.agents: dict[str, ResolvedAgent] = {}
         self._around: ToolCallContext | None = None
         self.use(agent)
-        start.topic.attach(self._progress)
+        setup.topic.attach(self._progress)
 
     def begin(self, task: asyncio.Task[Any] | None) -> None:
         """Set the task that runs the loop. In a `with run.until_cancelled` block, cancelling the
@@ -188,15 +169,15 @@ class LiveRun:
 
     @property
     def response(self) -> str:
-        """The run's output as text: what the model wrote last, or what a check or a function of the
-        agent has made of it."""
+        """The run's output as text: the model's last answer, which a check or a function of the
+        agent may have changed."""
         services = self.agent.env.services
         if services and AnswerCheck in services and (text := self.state.read(FINAL_OUTPUT)):
             return text
-        return self.written
+        return self.answer_text
 
     @property
-    def written(self) -> str:
+    def answer_text(self) -> str:
         """The text of the model's last answer; for a structured output, only its JSON object."""
         last = self.transcript.last
         if last is None:
@@ -206,7 +187,11 @@ class LiveRun:
         # After the output limit, most models continue the JSON text. A model whose output is
         # restricted to the schema writes the whole object again.
         text = last.last_text()
-        return self.cut_off + text if self.cut_off and not _is_object(text) else text
+        return (
+            self.text_before_limit + text
+            if self.text_before_limit and not _is_object(text)
+            else text
+        )
 
     def use(self, agent: ResolvedAgent) -> None:
         """Make `agent` the current agent, with the client's front-end tools added to its own.
@@ -215,13 +200,13 @@ class LiveRun:
             ToolIdConflict: a tool of the client has the id of a tool of the agent.
         """
         if agent.spec.id not in self.agents:
-            for descriptor in self.frontend_tools:
+            for descriptor in self.setup.frontend_tools:
                 agent = agent.with_tool(FrontEndTool(descriptor))
             if self.read_result is not None:
                 agent = _with_spare_tool(agent, self.read_result)
         self.agents[agent.spec.id] = agent
         self.agent = agent
-        self.profile = agent.env.profile_access(self.services.profiles)
+        self.profile = agent.env.profile_access(self.setup.services.profiles)
 
     def offer_read_result(self, tool: Tool) -> None:
         """Offer the tool that reads large results, from the next step on, to every agent."""
@@ -245,26 +230,26 @@ class LiveRun:
             run_identity=self.identity,
             agent_spec=self.agent.spec,
             snapshot=self.state.snapshot(),
-            activity_sink=journal.tell,
+            activity_sink=journal.send_transient,
             cancellation_token=self.token,
             profile_access=self.profile,
             forward=journal.pass_on if journal.has_reader else None,
             services=self.agent.env.services,
-            delegates=self.services.delegates,
-            budget=self.budget,
+            delegates=self.setup.services.delegates,
+            budget=self.controls.budget,
             depth=self.controls.depth,
-            run_deps=self.services.deps,
+            run_deps=self.setup.services.deps,
         )
         return self._around
 
     def forget_references(self) -> None:
-        """Drop what leads back to the run once it is over.
+        """Drop the references that lead back to the run once it is over.
 
         The reader of an answer knows its run: only the garbage collector could free both, and it
         would run four times as often. The context of tool calls is not known to the collector, so
         a run whose journal keeps an error, and with it this run, would never be freed.
         """
-        self.reading = self.streamed = self._around = None
+        self.open_answer = self.announced_answer = self._around = None
 
     def enter_step(self, message_id: str | None = None) -> None:
         """Begin a step, or continue the one whose assistant message has `message_id`.
@@ -272,8 +257,8 @@ class LiveRun:
         The metadata of the step's messages names this run and the step.
         """
         self.message_id = self.ids.new() if message_id is None else message_id
-        self.cut_off = ""
-        self.in_step, self.reading, self.step_ends = True, None, _NOT_YET
+        self.text_before_limit = ""
+        self.in_step, self.open_answer, self.step_ends = True, None, _NOT_YET
         self.journal.enter_step()
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
 
@@ -281,17 +266,17 @@ class LiveRun:
         return self.journal.progress(self._open_step())
 
     def _open_step(self) -> StepSnapshot | None:
-        """What listeners have been sent of the open step; `None` if its end was sent."""
+        """The part of the open step that listeners were sent; `None` if its end was sent."""
         if self.journal.seq >= self.step_ends:
             return None
-        if self.reading is not None:
-            return self.reading.so_far(self.message_id)
-        answer = self.last_step
+        if self.open_answer is not None:
+            return self.open_answer.so_far(self.message_id)
+        answer = self.setup.thread.last_step
         if answer is not None and answer.id == self.message_id:
             return StepSnapshot.of(answer)  # the step of a process that died: it has its answer
         return StepSnapshot(message_id=self.message_id)
 
-    def has_news(self) -> bool:
+    def has_pending(self) -> bool:
         """Whether messages or journal entries wait for a commit."""
         return self.transcript.has_pending or self.journal.has_pending
 
@@ -320,7 +305,7 @@ class LiveRun:
             run_identity=self.identity,
             messages=self.transcript.view(),
             profile_access=self.profile,
-            run_deps=self.services.deps,
+            run_deps=self.setup.services.deps,
             **extra,
         )
 
@@ -353,21 +338,19 @@ async def wait_for_lease(run: LiveRun) -> None:
     process continues it.
     """
     try:
-        await run.lease.wait_held()
+        await run.controls.lease.wait_held()
     except LeaseLost:
         run.controls.give_up()
         await asyncio.Event().wait()
 
 
-def taken_before(record: RunRecord | None) -> dict[str, Any]:
+def read_usage_totals(record: RunRecord) -> dict[str, Any]:
     """The record's token counts and cost, except input and output tokens, by field name."""
-    if record is None:
-        return {}
     names = ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens", "cost")
     return {name: value for name in names if (value := getattr(record, name))}
 
 
-def _taken_up(record: RunRecord, agent: ResolvedAgent) -> RunRecord:
+def _update_agent(record: RunRecord, agent: ResolvedAgent) -> RunRecord:
     """The record of a continued run, with the current fingerprint of its agent.
 
     If the agent changed since the run began, the changes are recorded and logged.
@@ -383,30 +366,6 @@ def _taken_up(record: RunRecord, agent: ResolvedAgent) -> RunRecord:
         agent_fingerprint=agent.fingerprint,
         agent_changes=tuple(sorted({*record.agent_changes, *changes})),
     )
-
-
-def _open_journal(request: BackendRootRunRequest, start: PreparedRun) -> Journal:
-    """The journal of a run, with what its first commit stores besides messages and state."""
-    thread, first = start.thread, start.first
-    journal = Journal(
-        request.sink,
-        request.checkpoint_store,
-        request.run_identity,
-        start.services.clock,
-        thread.log_length,
-        thread.fence,
-        seq=thread.event_count,
-        topic=start.topic,
-        begins=thread.previous is None,
-        unkept=start.unkept,
-    )
-    if first.has_extras:
-        extras = journal.extras
-        extras.acks.extend(first.acks)
-        extras.tickets.extend(first.tickets)
-        extras.sends.extend(first.sends)
-        extras.rewinds_to = first.rewinds_to
-    return journal
 
 
 def _with_spare_tool(agent: ResolvedAgent, tool: Tool) -> ResolvedAgent:

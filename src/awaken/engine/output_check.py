@@ -40,7 +40,7 @@ async def check_answer(run: LiveRun) -> TerminationReason | None:
     output, check = run.agent.spec.output, run.agent.env.services.get(AnswerCheck)
     if output is None and check is None:
         return NATURAL_END
-    text = run.written
+    text = run.answer_text
     if isinstance(check, AnswerCheck):
         try:
             problem = await _find_problem(run, check, text)

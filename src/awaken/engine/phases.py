@@ -273,7 +273,7 @@ class EffectCounts(msgspec.Struct, kw_only=True):
 
 
 class PhaseReport(msgspec.Struct, kw_only=True):
-    """What a phase did. A phase without actions counts one round."""
+    """The counts of a phase's rounds, actions and effects. Without actions it has one round."""
 
     phase: Phase
     rounds: int = 1
@@ -362,7 +362,7 @@ async def ask_all(hooks: Sequence[HookEntry], ctx: PhaseContext) -> list[Command
     if not hooks:
         return []
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_kept(hook, ctx)) for hook in hooks]
+        tasks = [group.create_task(_ask_hook(hook, ctx)) for hook in hooks]
     answers = [task.result() for task in tasks]
     for answer in answers:
         if isinstance(answer, StateError):
@@ -395,7 +395,7 @@ async def ask(hook: HookEntry, ctx: PhaseContext) -> Command | None:
     return command
 
 
-async def _kept(hook: HookEntry, ctx: PhaseContext) -> Command | StateError | None:
+async def _ask_hook(hook: HookEntry, ctx: PhaseContext) -> Command | StateError | None:
     # The error is returned, not raised, so that all hooks run to their end.
     try:
         return await ask(hook, ctx)

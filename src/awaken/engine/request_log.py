@@ -1,4 +1,4 @@
-"""Keeping what a run asks its models: a manifest of each request, committed with its answer.
+"""The requests of a run to its models: a manifest of each one is committed with its answer.
 
 A step costs the same in a thread of any length: only messages that the last request did not show
 are looked at. After a change in the middle of the conversation, such as a summary, all of them are.
@@ -28,7 +28,7 @@ from awaken.core.request_manifest import (
 from awaken.core.tool import ToolDescriptor
 from awaken.core.transcript import MessageSequence
 from awaken.engine.journal import Journal
-from awaken.engine.transcript import Transcript
+from awaken.engine.transcript import LiveTranscript
 
 MOST_ENTRIES = 8
 """A manifest that differs from the one it is like by more entries is the one that later manifests
@@ -41,12 +41,12 @@ _replace = msgspec.structs.replace
 
 
 class SentRequest(msgspec.Struct, frozen=True, gc=False):
-    """A request that a run has made, and what its listener knows about it.
+    """A request that a run has made, as its listener has seen it.
 
     `request` is as the run made it, `sent` has its media loaded, and `asked` is what the model got
     in the end: it may have other overrides, another model, and more messages behind those of
-    `sent`, if a stream broke off. `repeats` is the earlier request that the run has copied to make
-    `request`, with the conversation as it is now.
+    `sent`, if a stream was interrupted. `repeats` is the earlier request that the run has copied to
+    make `request`, with the conversation as it is now.
     """
 
     request: InferenceRequest
@@ -86,7 +86,7 @@ class RequestKeeper:
         "_transcript",
     )
 
-    def __init__(self, transcript: Transcript, journal: Journal, identity: RunIdentity) -> None:
+    def __init__(self, transcript: LiveTranscript, journal: Journal, identity: RunIdentity) -> None:
         self._transcript, self._journal = transcript, journal
         self._thread_id, self._run_id = identity.thread_id, identity.run_id
         self._settings: RequestSettings | None = None
@@ -108,7 +108,7 @@ class RequestKeeper:
         A request that cannot be written as JSON is not kept; the run does not fail for that.
         """
         try:
-            if self._next is not None and (grown := self._grown(sent)) is not None:
+            if self._next is not None and (grown := self._extend_shown(sent)) is not None:
                 manifest = _replace(
                     self._next, message_id=message_id, shown=(grown,), first_ms=sent.first_ms
                 )
@@ -120,7 +120,7 @@ class RequestKeeper:
         else:
             self._journal.requests += (manifest,)
 
-    def _grown(self, sent: SentRequest) -> Shown | None:
+    def _extend_shown(self, sent: SentRequest) -> Shown | None:
         """The messages that a request shows, if it is like the last one but for the messages logged
         since, as in most steps. Returns `None` for any other request."""
         request, known, repeats = sent.request, self._list, sent.repeats
@@ -188,7 +188,7 @@ class RequestKeeper:
         settings, shown = self._settings_of(request), request.messages
         more: Sequence[Message] = ()
         if asked is not sent.sent and asked.messages is not sent.sent.messages:
-            shown, more = _asked_with_more(sent)
+            shown, more = _split_added_messages(sent)
         view = shown if isinstance(shown, MessageSequence) else MessageSequence(list(shown))
         source, stop, first, last = view.parts()
         known = self._list
@@ -246,16 +246,16 @@ class RequestKeeper:
             thread_id=self._thread_id,
             run_id=self._run_id,
             model=request.upstream_model,
-            system=self._used(_system_text(request.system)) if request.system else None,
-            tools=self._used(_tools_text(request.tools)) if request.tools else None,
-            output=self._used(_text(output)) if output is not None else None,
+            system=self._add_text(_system_text(request.system)) if request.system else None,
+            tools=self._add_text(_tools_text(request.tools)) if request.tools else None,
+            output=self._add_text(_text(output)) if output is not None else None,
             prompt_cache=request.enable_prompt_cache,
         )
         self._parts = (request.tools, request.output, request.system)
         self._settings = settings = made if known is None or made != known else known
         return settings
 
-    def _used(self, text: StoredText) -> str:
+    def _add_text(self, text: StoredText) -> str:
         """Commit a text, unless this run has done so. Returns its digest."""
         if text.digest not in self._texts:
             self._texts = (*self._texts, text.digest)
@@ -276,7 +276,7 @@ class RequestKeeper:
             if count:
                 known.add_range(guess, count)
             else:
-                known.add(self._unlogged(source[at]))
+                known.add(self._build_unlogged(source[at]))
 
     def _entries(self, messages: Sequence[Message]) -> list[Shown]:
         some = _ShownList(list(messages))
@@ -290,13 +290,13 @@ class RequestKeeper:
             index = self._index = {}
             self._indexed = transcript.first_seq - 1
         for seq in range(self._indexed + 1, transcript.next_seq):
-            logged = transcript.logged(seq)
+            logged = transcript.message_at(seq)
             index[logged.id] = seq
             self._indexed = seq
         return index.get(message.id)
 
-    def _unlogged(self, message: Message) -> UnloggedMessage:
-        digest = self._used(_text(_replace(message, id=None)))
+    def _build_unlogged(self, message: Message) -> UnloggedMessage:
+        digest = self._add_text(_text(_replace(message, id=None)))
         seq = self._seq_of(message)
         return UnloggedMessage(text=digest, id=message.id if seq is None else None, seq=seq)
 
@@ -339,7 +339,7 @@ class _ShownList:
         return [*self.closed[start:], (self.low, self.high)]
 
 
-def _asked_with_more(sent: SentRequest) -> tuple[Sequence[Message], tuple[Message, ...]]:
+def _split_added_messages(sent: SentRequest) -> tuple[Sequence[Message], tuple[Message, ...]]:
     """The messages that the model got, and those that the driver has added behind them."""
     loaded, asked = sent.sent.messages, sent.asked.messages
     count = len(loaded)

@@ -1,4 +1,4 @@
-"""Reserving a step's budget before the model is asked, and counting what it used after."""
+"""Reserving a step's budget before the model is asked, and counting its usage afterwards."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OTHER_BLOCK = 1600
 
 
 class StepReservation:
-    """Reserves what the next inference may use, and counts what it used.
+    """Reserves the budget of the next inference, and counts its usage afterwards.
 
     Estimates of prompts are rather too high than too low. If a provider reports more tokens than
     estimated, later estimates are raised in proportion. Each message is estimated once, unless the
@@ -129,8 +129,8 @@ class StepReservation:
     # -- after --------------------------------------------------------------------------------
 
     def settle(self, price: Price | None, usage: TokenUsage | None, heard: int) -> Amount:
-        """Count what an inference used: what the provider reports, else the estimated prompt and
-        `heard` output tokens. Returns the amount."""
+        """Count the usage of an inference: as the provider reports it, else the estimated prompt
+        and `heard` output tokens. Returns the amount."""
         reservation, self._held = self._held, None
         if reservation is None:
             return Amount()
@@ -172,8 +172,8 @@ class StepReservation:
 
     # -- with others --------------------------------------------------------------------------
 
-    async def tell(self, *, leaves: bool = False) -> None:
-        """Publish what was used to the other processes of the run's tree. With `leaves`, another
+    async def publish(self, *, leaves: bool = False) -> None:
+        """Publish the usage to the other processes of the run's tree. With `leaves`, another
         process will continue the run, and this one publishes nothing more."""
         try:
             await self.account.publish(leaves=leaves)

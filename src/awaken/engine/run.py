@@ -1,4 +1,4 @@
-"""One run from beginning to end: its first phase, its steps, and what happens between them."""
+"""One run from beginning to end: its first phase, its steps, and the commits between them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from awaken.core.agent_services import ToolSource
 from awaken.core.aio.cancel import interruptible, is_cancellation, wait_first
-from awaken.core.backend import BackendRootRunRequest
 from awaken.core.deps import RunInfo
 from awaken.core.event import AgentEvent, RunStart
 from awaken.core.identity import RunOrigin
@@ -38,19 +37,19 @@ from awaken.core.state.run_keys import (
 )
 from awaken.core.state.store import UnknownKeyPolicy
 from awaken.engine.checkpoint import check_termination, complete_step, persist_checkpoint
-from awaken.engine.crash_recovery import abandon, count_unanswered, take_up
-from awaken.engine.finish import break_off, finish, finish_event, tear_down
+from awaken.engine.crash_recovery import abandon, count_unanswered, recover_step
+from awaken.engine.finish import fail_run, finish, finish_event, stop_run
 from awaken.engine.inbox import read_inbox
-from awaken.engine.large_content import keep_large, take_up_blobs
+from awaken.engine.large_content import keep_large, restore_blob_state
 from awaken.engine.live_run import LiveRun
 from awaken.engine.output_check import check_answer
 from awaken.engine.phases import PhaseRuntime
-from awaken.engine.prepared_run import PreparedRun
+from awaken.engine.run_setup import RunSetup
 from awaken.engine.spending import not_counted
 from awaken.engine.step import Outcome, may_switch, step, switch_agent
 from awaken.engine.suspension import (
     detect_and_replay_resume,
-    suspended_calls,
+    list_suspended_calls,
     take_expired,
     wait_for_decisions,
 )
@@ -71,9 +70,10 @@ _NEW = StartCause.NEW
 
 
 async def run_agent_loop(
-    agent: ResolvedAgent, phases: PhaseRuntime, request: BackendRootRunRequest, start: PreparedRun
+    agent: ResolvedAgent, phases: PhaseRuntime, setup: RunSetup
 ) -> AgentRunResult:
-    """Run one activation of an agent, from its first phase to its last commit.
+    """Run one activation of an agent, from its first phase to its last commit. `phases` has the
+    run's restored state.
 
     Raises:
         AgentLoopError: the run failed. Its record and its last event say so too, unless the store
@@ -81,13 +81,14 @@ async def run_agent_loop(
         RunLeft: this process stopped early, and another one will continue the run.
     """
     if ToolSource in agent.env.services:
-        agent = await _with_tools_of_run(agent, request, start)
-    run = LiveRun(agent, phases, request, start)
+        agent = await _with_tools_of_run(agent, setup)
+    run = LiveRun(agent, phases, setup)
     run.begin(asyncio.current_task())
-    if run.budget is not None:
-        run.budget.begin()
+    account = setup.controls.budget
+    if account is not None:
+        account.begin()
     try:
-        end = await _begin(run, start, is_continuation=request.is_continuation)
+        end = await _begin(run)
         if end is None and _waits_for_work(run):
             end = await _next(run, _ANSWERED)
         while end is None:
@@ -99,59 +100,57 @@ async def run_agent_loop(
         if is_cancellation(error):
             # `GeneratorExit` means that the coroutine is being closed: it cannot await any more.
             if not isinstance(error, GeneratorExit):
-                await tear_down(run)
+                await stop_run(run)
             raise
         failure = _as_loop_error(error)
-        await break_off(run, Failed(value=str(failure)), failure)
+        await fail_run(run, Failed(value=str(failure)), failure)
         if failure is error or isinstance(error, KeyboardInterrupt | SystemExit):
             raise  # hooks and tools never raise these two this far: they are for the process
         raise failure from error
     finally:
         run.forget_references()
-        if run.budget is not None:
-            run.budget.pause()
+        if account is not None:
+            account.pause()
 
 
 # -- beginning --------------------------------------------------------------------------------
 
 
-async def _with_tools_of_run(
-    agent: ResolvedAgent, request: BackendRootRunRequest, start: PreparedRun
-) -> ResolvedAgent:
-    """The agent with the tools that it has in this run only. A run that was cancelled or given up
+async def _with_tools_of_run(agent: ResolvedAgent, setup: RunSetup) -> ResolvedAgent:
+    """The agent with the tools that it has in this run only. A run that was cancelled or abandoned
     only has to be ended, for which it needs none.
 
     Raises:
         ResolveFailed, ToolIdConflict: they cannot be had; nothing was written.
     """
-    identity, previous = request.run_identity, start.thread.previous
+    identity, previous = setup.identity, setup.thread.previous
     if previous is not None and previous.is_abandoned:
         return agent
-    info = RunInfo.of(agent.spec.id, identity.thread_id, identity.run_id, start.first.request)
+    info = RunInfo.of(
+        agent.spec.id, identity.thread_id, identity.run_id, setup.first_commit.request
+    )
     try:
-        with interruptible(start.controls.cancellation_token, asyncio.current_task()):
+        with interruptible(setup.controls.cancellation_token, asyncio.current_task()):
             return await agent.with_offered(info)
     except Cancelled:
         return agent
 
 
-async def _begin(
-    run: LiveRun, start: PreparedRun, *, is_continuation: bool
-) -> TerminationReason | None:
+async def _begin(run: LiveRun) -> TerminationReason | None:
     """Open the run, carry out the answers to its suspended calls, and run its first phase.
 
     Returns how the run ends, or `None` if it goes on with a step.
     """
     is_new = run.record is None
-    _open_state(run, start, is_continuation)
+    _open_state(run)
     await persist_checkpoint(run)
     try:
         if not is_new or run.state.read(TOOL_CALL_STATES) is not None:
-            if end := await _settle_the_past(run):
+            if end := await _recover_open_step(run):
                 return end
-            if suspended_calls(run.state):
+            if list_suspended_calls(run.state):
                 return await _suspend(run)
-        elif end := _closed(run):
+        elif end := _find_end(run):
             return end
         run.check_token()
         run.transcript.extend(read_inbox(run))  # messages that arrived while calls were carried out
@@ -169,33 +168,33 @@ async def _begin(
     return check_termination(run.state)
 
 
-def _open_state(run: LiveRun, start: PreparedRun, is_continuation: bool) -> None:
+def _open_state(run: LiveRun) -> None:
     """Start or continue the lifecycle, activate the plugins, and queue the run's first event."""
-    now, env = run.clock.now_ms(), run.agent.env
+    now, env, setup = run.clock.now_ms(), run.agent.env, run.setup
     if not run.state.shares(env.keys):
         run.state.register_keys(env.keys.values())
-    if is_continuation:
+    if setup.is_continuation:
         run.state.update(RUN_LIFECYCLE, SetRunning(updated_at=now))
         _forget_work(run)
     else:
         run.state.update(RUN_LIFECYCLE, Start(run_id=run.identity.run_id, updated_at=now))
-    _note_start(run, start.first.events)
+    _note_start(run, setup.first_commit.events)
     if run.blobs is not None:
-        take_up_blobs(run)
+        restore_blob_state(run)
     env.activate(run.state, run.agent.spec)
-    if start.first.state_seed is not None:
-        run.state.apply_seed(start.first.state_seed, UnknownKeyPolicy.ERROR)
+    if setup.first_commit.state_seed is not None:
+        run.state.apply_seed(setup.first_commit.state_seed, UnknownKeyPolicy.ERROR)
     if run.reservation is not None:
-        log = start.thread.log
+        log = setup.thread.log
         count_unanswered(run, log[-1] if log else None)
 
 
-async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
+async def _recover_open_step(run: LiveRun) -> TerminationReason | None:
     """Finish the step that a crash cut short, and carry out the answers to suspended calls.
 
     Returns how the run ends, or `None` if it goes on.
     """
-    if end := await _finish_step(run):
+    if end := await _finish_open_step(run):
         return end
     await take_expired(run)
     if blocked := await detect_and_replay_resume(run):
@@ -204,17 +203,17 @@ async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
     return None
 
 
-async def _finish_step(run: LiveRun) -> TerminationReason | None:
+async def _finish_open_step(run: LiveRun) -> TerminationReason | None:
     """Finish the step that a crash cut short, or give the run up if too many processes died with
     it. Returns how the run ends, or `None` if it goes on."""
     if run.record is not None and run.record.is_abandoned and not run.is_cancelled():
         return await abandon(run)
-    if step := await take_up(run):
+    if step := await recover_step(run):
         await complete_step(run)
         await _persist_or_leave(run)
         if step.blocked is not None:
             return Blocked(value=step.blocked)
-    return _closed(run)
+    return _find_end(run)
 
 
 def _forget_work(run: LiveRun) -> None:
@@ -254,7 +253,7 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
     if run.in_step:
         await complete_step(run)
     if outcome is _PAUSED:
-        return _closed(run) or await _suspend(run)
+        return _find_end(run) or await _suspend(run)
     if not isinstance(outcome, Outcome):
         return outcome
     arrived = read_inbox(run)
@@ -280,7 +279,7 @@ async def _persist_or_leave(run: LiveRun) -> None:
         raise RunLeft(run.identity.run_id)
 
 
-def _closed(run: LiveRun) -> TerminationReason | None:
+def _find_end(run: LiveRun) -> TerminationReason | None:
     """How the run ends if a hook or a tool has ended it, else `None`. A suspension is no end."""
     end = check_termination(run.state)
     return None if isinstance(end, Suspended) else end
@@ -318,8 +317,8 @@ def _waits_for_work(run: LiveRun) -> bool:
         return False
     work, said = run.state.read(PENDING_WORK), run.transcript.view()
     is_pending = work is not None and work.has_pending
-    has_news = run.inbox is not None and len(run.inbox) > 0
-    if not (is_pending or has_news):
+    has_pending = run.inbox is not None and len(run.inbox) > 0
+    if not (is_pending or has_pending):
         return False
     last = said[-1] if said else None
     return (
@@ -372,9 +371,9 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
                 return Blocked(value=blocked)
         except Cancelled:
             return CANCELLED
-        if not suspended_calls(run.state):
+        if not list_suspended_calls(run.state):
             run.transcript.extend(read_inbox(run))
-            if run.has_news():
+            if run.has_pending():
                 await persist_checkpoint(run)
             return check_termination(run.state)
 

@@ -78,7 +78,7 @@ class _SideListener(StreamListener):
             return
         used = Amount()
         if not self.is_silent:
-            used = _used(self.this_stream(), self._prompt, self._price)
+            used = _measure_usage(self.this_stream(), self._prompt, self._price)
         reservation.settle(used)
         note(self._run, used)
 
@@ -88,7 +88,7 @@ def _model(run: LiveRun, agent: ResolvedAgent, model_id: str | None) -> Resolved
         return ResolvedModel(
             upstream_model=agent.upstream_model, executor=agent.llm_executor, prices=agent.prices
         )
-    resolver = run.services.resolver
+    resolver = run.setup.services.resolver
     if not isinstance(resolver, ModelResolver):
         raise ResolveFailed(f"model {model_id!r} cannot be found: the resolver finds no models")
     return resolver.resolve_model(msgspec.structs.replace(agent.spec, model_id=model_id))
@@ -101,7 +101,7 @@ async def _set_aside(
     prompt: int,
     price: Price | None,
 ) -> Reservation | None:
-    account = run.budget
+    account = run.controls.budget
     if account is None:
         return None
     if account.counts_money and price is None:
@@ -120,8 +120,8 @@ async def _set_aside(
     return reservation
 
 
-def _used(answer: StreamResult, prompt: int, price: Price | None) -> Amount:
-    """What an answer used: the tokens that the provider reports, else the estimated ones."""
+def _measure_usage(answer: StreamResult, prompt: int, price: Price | None) -> Amount:
+    """The usage of an answer: the tokens that the provider reports, else the estimated ones."""
     output = estimate(Message(role=Role.ASSISTANT, content=answer.content))
     usage = answer.usage
     if usage is not None and (usage.prompt_tokens or 0) > 0:

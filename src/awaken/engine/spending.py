@@ -36,7 +36,7 @@ from awaken.errors import BudgetExhausted, ModelPriceUnknown, StorageError, Stor
 log = logging.getLogger("awaken.loop")
 
 
-async def set_aside(run: LiveRun, *more: Message, goes_on: bool = False) -> None:
+async def reserve_step(run: LiveRun, *more: Message, goes_on: bool = False) -> None:
     """Reserve the budget for the next model request, if the run has a budget. `more` are messages
     that the request adds to the conversation. With `goes_on` the request continues an answer, and
     does not count as a step of its own.
@@ -47,7 +47,7 @@ async def set_aside(run: LiveRun, *more: Message, goes_on: bool = False) -> None
         StorageError: the store could not be asked what other processes have used.
     """
     if run.reservation is not None:
-        asked = run.overrides.max_tokens if run.overrides is not None else None
+        asked = run.setup.overrides.max_tokens if run.setup.overrides is not None else None
         messages: Sequence[Message] = run.transcript.view()
         if more:
             messages = [*messages, *more]
@@ -95,7 +95,7 @@ def add_costs(run: LiveRun, usage: TokenUsage, price: Price | None) -> float | N
         or usage.thinking_tokens
     ):
         return None
-    took = run.took
+    took = run.usage_totals
     for name in ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens"):
         if more := getattr(usage, name):
             took[name] = took.get(name, 0) + more
@@ -114,7 +114,7 @@ def price_of(run: LiveRun, model_id: str | None) -> Price | None:
 
 
 def note(run: LiveRun, used: Amount) -> None:
-    """Add what was used to the spending in the run's state."""
+    """Add the usage to the spending in the run's state."""
     if used != Amount():
         run.state.update(SPENDING, Spending(spent=used))
 
@@ -125,11 +125,11 @@ def count_time(run: LiveRun) -> None:
         note(run, run.reservation.lap())
 
 
-def take_all(run: LiveRun) -> None:
-    """Add to the run's spending what the runs it started have used and have not reported. The run
-    is over, so no report can follow."""
-    if run.budget is not None:
-        rest = run.budget.merge_all_runs(run.identity.run_id)
+def release_all(run: LiveRun) -> None:
+    """Add the unreported usage of the runs that it started to the run's spending. The run is over,
+    so no report can follow."""
+    if run.controls.budget is not None:
+        rest = run.controls.budget.merge_all_runs(run.identity.run_id)
         if rest != Spending():
             run.state.update(SPENDING, rest)
 
@@ -141,29 +141,29 @@ def check_price(run: LiveRun) -> None:
         ModelPriceUnknown: the budget limits money, and the agent's model has no known price.
     """
     agent = run.agent
-    if run.budget is not None and run.budget.counts_money and agent.price is None:
+    if run.controls.budget is not None and run.controls.budget.counts_money and agent.price is None:
         raise ModelPriceUnknown(agent.spec.model_id, agent.spec.id)
 
 
 @contextmanager
 def not_counted(run: LiveRun) -> Iterator[None]:
     """Stop the budget's clock while the run waits for an approver."""
-    if run.budget is None or run.reservation is None:
+    if run.controls.budget is None or run.reservation is None:
         yield
         return
     count_time(run)
-    run.budget.pause()
+    run.controls.budget.pause()
     try:
         yield
     finally:
-        run.budget.begin()
+        run.controls.budget.begin()
 
 
 # -- at the limit -----------------------------------------------------------------------------
 
 
-def stopped(error: BudgetExhausted) -> Stopped:
-    """How a run ends whose budget is exhausted."""
+def build_budget_stop(error: BudgetExhausted) -> Stopped:
+    """Build the end of a run whose budget is exhausted."""
     return Stopped(value=StoppedReason(code="budget", detail=str(error)))
 
 
@@ -203,11 +203,11 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
     decision = call.resume_input
     assert decision is not None, "only decided questions are taken up"
     yes = decision.action is ResumeAction.RESUME
-    if yes and run.budget is not None:
-        more = granted(run.budget, call, decision)
-        known = run.budget.grant(run.identity.run_id, more, call.arguments["level"])
+    if yes and run.controls.budget is not None:
+        more = parse_grant(run.controls.budget, call, decision)
+        known = run.controls.budget.grant(run.identity.run_id, more, call.arguments["level"])
         run.state.update(SPENDING, known)
-        _have_it_go_on(run)
+        _ask_to_continue(run)
     elif not yes:
         why = decision.reason or "nobody allowed more"
         end = Stopped(value=StoppedReason(code="budget", detail=why))
@@ -225,16 +225,16 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
     run.state.update(TOOL_CALL_STATES, PutCall(call=closed))
 
 
-def _have_it_go_on(run: LiveRun) -> None:
-    """Tell the model to go on, if its answer broke off because the budget was exhausted."""
+def _ask_to_continue(run: LiveRun) -> None:
+    """Ask the model to continue, if its answer was interrupted because the budget was exhausted."""
     said = run.transcript.view()
     last = said[-1] if said else None
     if last is not None and last.role is Role.ASSISTANT and not last.tool_calls:
         run.transcript.append(Message.internal_user(GO_ON, id=run.ids.new()))
 
 
-def granted(account: Account, call: ToolCallState, decision: ToolCallResume) -> Amount:
-    """How much more budget an approver's yes grants.
+def parse_grant(account: Account, call: ToolCallState, decision: ToolCallResume) -> Amount:
+    """The additional budget that an approver's decision grants.
 
     It is the amount in the answer. A plain yes grants the original limit once more, or what the
     next call needs if that is more. An answer that is no valid amount grants nothing, and the run

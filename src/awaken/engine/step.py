@@ -17,9 +17,9 @@ from awaken.core.spec import ConsecutiveErrors
 from awaken.core.state.run_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 from awaken.engine.checkpoint import check_termination
 from awaken.engine.context_window import run_compactor
-from awaken.engine.inference import Answer, ask_model, drop_streamed
+from awaken.engine.inference import Answer, ask_model, drop_announced_calls
 from awaken.engine.live_run import LiveRun
-from awaken.engine.spending import ask_for_more, check_price, set_aside, stopped
+from awaken.engine.spending import ask_for_more, build_budget_stop, check_price, reserve_step
 from awaken.engine.step_calls import StepCalls
 from awaken.engine.tool_calls import carry_out
 from awaken.errors import AwakenError, BudgetExhausted, Cancelled, InferenceFailed
@@ -90,7 +90,7 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
 async def _affords(run: LiveRun) -> Outcome | TerminationReason | None:
     """Reserve the step's budget. Returns how the run goes on if too little is left, else `None`."""
     try:
-        await set_aside(run)
+        await reserve_step(run)
     except BudgetExhausted as error:
         return _short(run, error)
     return None
@@ -99,7 +99,7 @@ async def _affords(run: LiveRun) -> Outcome | TerminationReason | None:
 def _short(run: LiveRun, error: BudgetExhausted) -> Outcome | TerminationReason:
     """Ask an approver for more budget if the limit says so, else end the run."""
     if not error.asks:
-        return stopped(error)
+        return build_budget_stop(error)
     ask_for_more(run, error)
     return _SUSPENDED
 
@@ -125,25 +125,27 @@ async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | 
         await run.phase(_AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered)
     except BaseException as error:
         if isinstance(error, Exception):
-            await drop_streamed(run, f"a hook failed: {error}")
+            await drop_announced_calls(run, f"a hook failed: {error}")
         _say(run, answer, calls=False)
         raise
     end = check_termination(run.state)
     if end is not None:
-        await drop_streamed(run, "the run stopped before its calls were made")
+        await drop_announced_calls(run, "the run stopped before its calls were made")
         _say(run, answer, calls=False)
     return end
 
 
 async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
-    """Log what arrived of an answer that broke off. Returns how the run goes on or ends."""
+    """Log an interrupted answer as far as it arrived. Returns how the run goes on or ends."""
     failure = answer.failure
     if failure is not None and isinstance(failure.__cause__, ContentFiltered | AnswerTooLarge):
         # Not logged: with this text in the conversation, later requests could be refused as well.
-        run.reading = run.streamed = None  # a follower that joins later is shown none of it
-        await run.journal.tell(StreamReset(reason=str(failure.__cause__)))
+        run.open_answer = run.announced_answer = (
+            None  # a follower that joins later is shown none of it
+        )
+        await run.journal.send_transient(StreamReset(reason=str(failure.__cause__)))
     else:
-        await drop_streamed(run, _why(answer))
+        await drop_announced_calls(run, _why(answer))
         _say(run, answer, calls=False)
     if failure is not None:
         return await _after_failure(run, failure)
@@ -151,7 +153,7 @@ async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReaso
 
 
 def _why(answer: Answer) -> str:
-    """Why an answer broke off, as the reason of `ToolCallCancel` events."""
+    """Why an answer was interrupted, as the reason of `ToolCallCancel` events."""
     if answer.cancelled:
         return "the run was cancelled"
     return str(answer.short or answer.failure)
@@ -162,8 +164,8 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     result, journal = answer.result, run.journal
     if result.has_incomplete_tool_calls:
         kept = {call.id for call in result.tool_calls}
-        await drop_streamed(run, "it was not valid JSON", kept)
-    run.streamed, now = None, run.clock.now_ms()
+        await drop_announced_calls(run, "it was not valid JSON", kept)
+    run.announced_answer, now = None, run.clock.now_ms()
     for call in result.tool_calls:
         event = ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
         if (ready := journal.begin(event, now)) is not None:
@@ -218,8 +220,8 @@ def _say(run: LiveRun, answer: Answer, at_ms: int | None = None, calls: bool = T
 def _say_before(run: LiveRun, answer: Answer, *, goes_on: bool) -> None:
     """Log the earlier pieces of an answer that reached the output limit.
 
-    They end with the message that tells the model to go on. It is logged only if more text or calls
-    came after it (`goes_on`).
+    They end with the message that asks the model to continue. It is logged only if more text or
+    calls came after it (`goes_on`).
     """
     said, requests = answer.before, iter(answer.sent_before)
     for message in said if goes_on else said[:-1]:
@@ -228,7 +230,7 @@ def _say_before(run: LiveRun, answer: Answer, *, goes_on: bool) -> None:
             if run.requests is not None and sent is not None:
                 run.requests.keep(message.id or "", sent)
         run.transcript.append(message)
-    run.cut_off = "".join(m.last_text() for m in said if m.role is _ASSISTANT)
+    run.text_before_limit = "".join(m.last_text() for m in said if m.role is _ASSISTANT)
 
 
 async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | TerminationReason:
@@ -268,16 +270,18 @@ async def switch_agent(run: LiveRun) -> Blocked | None:
     try:
         agent = run.agents.get(wanted)
         if agent is None:
-            agent = run.services.resolver.resolve(wanted)
+            agent = run.setup.services.resolver.resolve(wanted)
             agent.env.bind(run.state, run.controls.owner_inbox)
             if ToolSource in agent.env.services:
                 identity = run.identity
-                info = RunInfo.of(wanted, identity.thread_id, identity.run_id, run.request)
+                info = RunInfo.of(
+                    wanted, identity.thread_id, identity.run_id, run.setup.first_commit.request
+                )
                 with run.until_cancelled:
                     agent = await agent.with_offered(info)
         run.use(agent)
         if overlay is not None:
-            run.agent = run.agent.with_overlay(overlay, run.services.resolver)
+            run.agent = run.agent.with_overlay(overlay, run.setup.services.resolver)
         check_price(run)
         if wanted != old.spec.id:
             old.env.deactivate(run.state)
@@ -287,7 +291,7 @@ async def switch_agent(run: LiveRun) -> Blocked | None:
         raise
     except AwakenError as error:
         # The state names the old agent again: else every later run of the thread would be blocked.
-        run.agent, run.profile = old, old.env.profile_access(run.services.profiles)
+        run.agent, run.profile = old, old.env.profile_access(run.setup.services.profiles)
         run.state.update(ACTIVE_AGENT, old.spec.id)
         if overlay is not None:
             run.state.update(AGENT_OVERLAYS, PutOverlay(agent=wanted))

@@ -112,7 +112,7 @@ class StepCalls:
     def is_suspended(self, index: int) -> bool:
         return self._ended.get(index, _LOGGED) is None
 
-    def named_by_client(self, index: int) -> str | None:
+    def client_message_id(self, index: int) -> str | None:
         """The id that the client which answered a suspended call has given its tool message."""
         call = self.resumed.get(index)
         answer = call.resume_input if call is not None else None

@@ -30,7 +30,7 @@ class StreamLog:
     def restore(self, heard: StreamAccumulator) -> str:
         """Begin `heard` with the pieces that an earlier process stored for the same request.
         Returns their text, or "" if there are none or some are missing."""
-        pieces, self._run.stream = self._run.stream, ()
+        pieces, self._run.stream_log = self._run.stream_log, ()
         if not pieces:
             return ""
         self._journal.extras.ends_stream = True
@@ -50,7 +50,7 @@ class StreamLog:
         ] == list(range(1, len(pieces) + 1))
 
     def look(self, heard: StreamAccumulator) -> None:
-        """Store what has arrived since the last piece, unless that piece is still being written."""
+        """Store the text since the last piece, unless that piece is still being written."""
         self._looks += 1
         if self._looks % KEPT_AT_LOOK or not self._journal.keeps_streams:
             return
@@ -90,7 +90,12 @@ class StreamLog:
             at_ms=self._run.clock.now_ms(),
         )
 
-    async def settled(self) -> None:
+    @property
+    def is_writing(self) -> bool:
+        """Whether a piece may still be being written."""
+        return self._writing is not None
+
+    async def wait_settled(self) -> None:
         """Wait for the piece that is being written. The caller commits afterwards, and the commit
         deletes all pieces."""
         if self._writing is not None:

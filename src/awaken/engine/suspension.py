@@ -30,14 +30,14 @@ from awaken.core.suspension import (
 from awaken.core.tool import OUTCOME_UNKNOWN, ToolError, ToolResult
 from awaken.engine import tool_calls
 from awaken.engine.call_results import (
+    append_summary,
     cancel_delegate,
     close_call,
     digest_of,
-    done_beneath,
     interrupt,
+    load_delegate_summary,
     ticket_of,
     unknown_outcome,
-    with_done,
 )
 from awaken.engine.checkpoint import persist_checkpoint
 from awaken.engine.crash_recovery import settle, was_begun
@@ -119,7 +119,7 @@ def find_call(known: dict[str, ToolCallState], target: str) -> ToolCallState:
     return call
 
 
-def suspended_calls(store: StateStore) -> list[ToolCallState]:
+def list_suspended_calls(store: StateStore) -> list[ToolCallState]:
     states = store.read(TOOL_CALL_STATES)
     return [
         call
@@ -128,18 +128,25 @@ def suspended_calls(store: StateStore) -> list[ToolCallState]:
     ]
 
 
-async def give_up_suspended(run: LiveRun) -> None:
-    """End all calls that wait for an answer or have one that was not carried out: the run is over.
+def list_open_calls(store: StateStore) -> list[ToolCallState]:
+    """The calls that wait for an answer, or have one that was not carried out."""
+    states = store.read(TOOL_CALL_STATES)
+    return [
+        call
+        for call in (states.calls.values() if states else ())
+        if call.status is ToolCallStatus.SUSPENDED or call.resume_input is not None
+    ]
+
+
+async def cancel_open_calls(run: LiveRun, calls: Sequence[ToolCallState]) -> None:
+    """Cancel the open calls of a run that ends.
 
     A late answer then finds no waiting call, and no later run resumes one. If a call asked on
-    behalf of a delegate, its result tells the model of the thread's next run what that delegate
-    has done, and the delegate's run is cancelled.
+    behalf of a delegate, its result includes a summary of the delegate's actions for the model of
+    the thread's next run, and the delegate's run is cancelled.
     """
-    states = run.state.read(TOOL_CALL_STATES)
-    for call in list(states.calls.values()) if states else ():
+    for call in calls:
         waits = call.status is ToolCallStatus.SUSPENDED
-        if not waits and call.resume_input is None:
-            continue
         why = "anybody decided" if waits else "the decision was carried out"
         if call.suspension_reason != BUDGET_LIMIT:
             text = str(ToolError.cancelled(f"the run ended before {why}"))
@@ -149,8 +156,10 @@ async def give_up_suspended(run: LiveRun) -> None:
                 phase = CallPhase.UNKNOWN
             if call.asker is not None:
                 thread_id = run.identity.thread_id
-                done = await done_beneath(run.services.delegates, thread_id, call.key)
-                text = with_done(text, done)
+                done = await load_delegate_summary(
+                    run.setup.services.delegates, thread_id, call.key
+                )
+                text = append_summary(text, done)
             _answer(run, call, text, phase, ResumedOutcome.CANCELLED, reason=text)
         cancel_delegate(run, call.tool_name, call.key, call.asker)
         closed = _replace(
@@ -224,7 +233,7 @@ async def take_expired(run: LiveRun) -> bool:
     late = _overdue(run)
     for call in late:
         no = ToolCallResume.deny(f"nobody decided about '{call.tool_name}' in time")
-        no = _replace(no, updated_at=now, decision_id=_expired(call))
+        no = _replace(no, updated_at=now, decision_id=_expiry_decision_id(call))
         run.journal.extras.tickets.append(
             ticket_of(call, run.identity, status=TicketStatus.EXPIRED, decision=no)
         )
@@ -232,8 +241,8 @@ async def take_expired(run: LiveRun) -> bool:
     return bool(late)
 
 
-def _expired(call: ToolCallState) -> str:
-    """The decision id of the no that an expired question gets."""
+def _expiry_decision_id(call: ToolCallState) -> str:
+    """The id of the denial that an expired question gets."""
     return f"expired:{call.question_key}"
 
 
@@ -241,14 +250,14 @@ def _overdue(run: LiveRun) -> list[ToolCallState]:
     now = run.clock.now_ms()
     return [
         call
-        for call in suspended_calls(run.state)
+        for call in list_suspended_calls(run.state)
         if call.expires_at is not None and call.expires_at + EXPIRY_GRACE_MS <= now
     ]
 
 
 def next_expiry(run: LiveRun) -> float | None:
     """The seconds until the next question is taken as expired, or `None` if no question expires."""
-    times = [c.expires_at for c in suspended_calls(run.state) if c.expires_at is not None]
+    times = [c.expires_at for c in list_suspended_calls(run.state) if c.expires_at is not None]
     if not times:
         return None
     return max(0.0, (min(times) + EXPIRY_GRACE_MS - run.clock.now_ms()) / 1000)
@@ -263,7 +272,7 @@ async def detect_and_replay_resume(run: LiveRun) -> str | None:
     Raises:
         Cancelled: the run was cancelled.
     """
-    if run.agent.tool_executor is ToolExecutorKind.PARALLEL_BATCH_APPROVAL and suspended_calls(
+    if run.agent.tool_executor is ToolExecutorKind.PARALLEL_BATCH_APPROVAL and list_suspended_calls(
         run.state
     ):
         return None
@@ -286,14 +295,14 @@ async def detect_and_replay_resume(run: LiveRun) -> str | None:
 
 
 def _take_no(run: LiveRun, call: ToolCallState) -> None:
-    """Carry out a no: the call gets a result that tells the model why."""
+    """Carry out a denial: the call gets a result that gives the model the reason."""
     decision = call.resume_input
     assert decision is not None, "only decided calls are taken up"
     reason = decision.reason
     if reason is None and call.suspension_reason == OUTCOME_UNKNOWN:
         reason = f"somebody found that '{call.tool_name}' did not take effect"
     text = str(ToolError.denied(reason or f"'{call.tool_name}' was not approved"))
-    is_late = decision.decision_id == _expired(call)
+    is_late = decision.decision_id == _expiry_decision_id(call)
     outcome = ResumedOutcome.EXPIRED if is_late else ResumedOutcome.DENIED
     _answer(run, call, text, CallPhase.FAILED, outcome, reason=reason)
     cancel_delegate(run, call.tool_name, call.key)
@@ -351,8 +360,9 @@ async def _is_to_run(run: LiveRun, step: StepCalls, index: int) -> bool:
     if why is not None:
         if call.asker is not None:
             thread_id = run.identity.thread_id
-            done = await done_beneath(run.services.delegates, thread_id, call.key)
-            why = with_done(why, done)
+            delegates = run.setup.services.delegates
+            done = await load_delegate_summary(delegates, thread_id, call.key)
+            why = append_summary(why, done)
         close_call(run, step, index, ToolResult.error(call.tool_name, why))
         return False
     return not was_begun(run, step, index) or not await settle(run, step, index)

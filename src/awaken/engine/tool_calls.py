@@ -38,15 +38,15 @@ from awaken.core.tool_context import (
 )
 from awaken.engine.call_results import (
     REJECTED,
+    append_summary,
+    build_confirmed_result,
     complete,
     complete_plain,
-    confirmed,
-    done_beneath,
     interrupt,
+    load_delegate_summary,
     must_run_once,
     tool_fields,
     unknown_outcome,
-    with_done,
 )
 from awaken.engine.checkpoint import persist_checkpoint
 from awaken.engine.commit_state import SETTLED
@@ -102,12 +102,12 @@ async def gate_and_execute(run: LiveRun, step: StepCalls, indexes: Sequence[int]
     """
     if run.agent.env.gates and indexes:
         await persist_checkpoint(run)
-        indexes = await _allowed(run, step, indexes)
+        indexes = await _ask_gates(run, step, indexes)
     if indexes:
         await _execute(run, step, indexes)
 
 
-async def _allowed(run: LiveRun, step: StepCalls, indexes: Sequence[int]) -> list[int]:
+async def _ask_gates(run: LiveRun, step: StepCalls, indexes: Sequence[int]) -> list[int]:
     """Ask the gates about each call in order. Returns the calls that are still to be executed.
 
     The list is empty if a call was blocked, or if a new call that had to run first was suspended.
@@ -201,8 +201,10 @@ async def intercept(
             resumed = step.resumed.get(index)
             if resumed is not None and resumed.asker is not None:
                 thread_id = run.identity.thread_id
-                done = await done_beneath(run.services.delegates, thread_id, resumed.key)
-                reason = with_done(reason, done)
+                done = await load_delegate_summary(
+                    run.setup.services.delegates, thread_id, resumed.key
+                )
+                reason = append_summary(reason, done)
             result = ToolResult.error(call.name, reason)
             result = msgspec.structs.replace(result, metadata={REJECTED: True})
             await complete(run, step, index, ToolOutput(result))
@@ -271,18 +273,18 @@ async def _intend(run: LiveRun, step: StepCalls, batch: Sequence[int]) -> None:
     The other calls of the batch then wait for it in `_may_start`.
     """
     if run.is_busy(_BEFORE):
-        if run.has_news():
+        if run.has_pending():
             await persist_checkpoint(run)
         for index in batch:
             await run.phase(_BEFORE, **tool_fields(run, step, index))
-    if not run.lease.held:
+    if not run.controls.lease.held:
         await wait_for_lease(run)  # before the intent: a call that did not start has none
     if step.writers:
         step.writers = {}
     waiting = 0
     for index in batch:
         waiting += _note_intent(run, step, index)
-    if waiting or run.has_news():
+    if waiting or run.has_pending():
         await persist_checkpoint(run, wait=waiting == len(batch))
 
 
@@ -321,7 +323,7 @@ async def _may_start(run: LiveRun, tool_name: str) -> bool:
     the store did not take the commit."""
     if must_wait(run.agent.tools.get(tool_name)):
         try:
-            await run.journal.settled()
+            await run.journal.wait_settled()
         except StorageError:
             return False  # `_run_together` waits for the same commit, and raises the error
     return True
@@ -380,7 +382,7 @@ async def _run_together(run: LiveRun, step: StepCalls, batch: Sequence[int]) -> 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(index)) for index in batch]
         try:
-            await run.journal.settled()
+            await run.journal.wait_settled()
             while step.awaits(batch):
                 if len(step.open_calls()) < len(step.calls) and not ended:
                     await persist_checkpoint(run)
@@ -440,9 +442,9 @@ async def invoke(run: LiveRun, step: StepCalls, index: int, snapshot: Snapshot) 
     decision = resumed.resume_input if resumed else None
     if decision is not None and resumed is not None and resumed.resume_mode is _TAKES_DECISION:
         if resumed.suspension_reason == OUTCOME_UNKNOWN and decision.result is None:
-            return ToolOutput(confirmed(call.name))
+            return ToolOutput(build_confirmed_result(call.name))
         return ToolOutput(_as_result(call.name, decision.result))
-    if not run.lease.held:
+    if not run.controls.lease.held:
         await wait_for_lease(run)
     step.started[index] = run.clock.now_ms()
     ctx = tool_context(run, step, index, snapshot)

@@ -26,7 +26,7 @@ _AT_ONCE = 256
 _NO_LOG: list[Message] = []  # for all: a log that was read is not changed
 
 
-class Transcript:
+class LiveTranscript:
     """The messages that the model is shown, and those that the next commit appends to the log.
 
     `items` are the messages for the model: new ones are appended to that list, and any other change
@@ -77,7 +77,7 @@ class Transcript:
 
     def answer(self, call_id: str, message: Message) -> None:
         """Log the result of an earlier call; the model sees it beside that call."""
-        place = self._place_of_result(call_id)
+        place = self._result_index(call_id)
         if place == len(self.items):
             self.items.append(message)
         else:
@@ -93,7 +93,7 @@ class Transcript:
                     return message, index
         return None
 
-    def _place_of_result(self, call_id: str) -> int:
+    def _result_index(self, call_id: str) -> int:
         found = self.find_call(call_id)
         if found is None:
             return len(self.items)
@@ -144,7 +144,7 @@ class Transcript:
         """The position in the log that the next message will have."""
         return self._length + len(self._new) + 1
 
-    def logged(self, seq: int) -> Message:
+    def message_at(self, seq: int) -> Message:
         """The message at a position from `first_seq` on."""
         at = seq - self._length - 1
         return self._new[at] if at >= 0 else self._log[at]

@@ -1,6 +1,7 @@
-"""The built-in plugins and their configuration; no plugin imports another.
+"""The built-in plugins, one folder each; no plugin imports another.
 
-Re-exports only; each name is loaded on first use.
+A folder is a plugin's public path (`awaken.ext.compaction`). Its classes are here as well; each is
+loaded on first use.
 """
 
 from typing import TYPE_CHECKING
@@ -8,28 +9,43 @@ from typing import TYPE_CHECKING
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from awaken.core.spec import (
+    from awaken.ext.compaction import (
+        COMPACTION,
+        CompactionConfig,
+        CompactionPlugin,
+        CompactionState,
+    )
+    from awaken.ext.handoff import (
         AgentOverlay,
+        Handoff,
+        HandoffInputPlugin,
+        HandoffPlugin,
+        InputFilter,
+    )
+    from awaken.ext.stop import (
         ConsecutiveErrors,
         ContentMatch,
         LoopDetection,
         MaxRounds,
+        StopConditionPlugin,
         StopConditionSpec,
         StopOnTool,
         Timeout,
         TokenBudget,
     )
-    from awaken.core.task import BackgroundTaskError, TaskMessageError, TaskStatus
-    from awaken.ext.compaction import COMPACTION, CompactionConfig, CompactionState
-    from awaken.ext.handoff import Handoff, InputFilter
     from awaken.ext.tasks import (
         BackgroundLimits,
+        BackgroundTaskError,
         BackgroundTaskManager,
         BackgroundTaskPlugin,
+        BackgroundTool,
         MessagePolicy,
         TaskContext,
+        TaskMessageError,
         TaskOptions,
+        TaskProgress,
         TaskResult,
+        TaskStatus,
         TaskSummary,
     )
 
@@ -40,20 +56,26 @@ __all__ = [
     "BackgroundTaskError",
     "BackgroundTaskManager",
     "BackgroundTaskPlugin",
+    "BackgroundTool",
     "CompactionConfig",
+    "CompactionPlugin",
     "CompactionState",
     "ConsecutiveErrors",
     "ContentMatch",
     "Handoff",
+    "HandoffInputPlugin",
+    "HandoffPlugin",
     "InputFilter",
     "LoopDetection",
     "MaxRounds",
     "MessagePolicy",
+    "StopConditionPlugin",
     "StopConditionSpec",
     "StopOnTool",
     "TaskContext",
     "TaskMessageError",
     "TaskOptions",
+    "TaskProgress",
     "TaskResult",
     "TaskStatus",
     "TaskSummary",
@@ -61,19 +83,19 @@ __all__ = [
     "TokenBudget",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
-        "awaken.core.task": "BackgroundTaskError TaskMessageError TaskStatus",
-        "awaken.core.spec": (
-            "AgentOverlay ConsecutiveErrors ContentMatch LoopDetection MaxRounds "
+        ".compaction": "COMPACTION CompactionConfig CompactionPlugin CompactionState",
+        ".handoff": "AgentOverlay Handoff HandoffInputPlugin HandoffPlugin InputFilter",
+        ".stop": (
+            "ConsecutiveErrors ContentMatch LoopDetection MaxRounds StopConditionPlugin "
             "StopConditionSpec StopOnTool Timeout TokenBudget"
         ),
         ".tasks": (
-            "BackgroundLimits BackgroundTaskManager BackgroundTaskPlugin MessagePolicy "
-            "TaskContext TaskOptions TaskResult TaskSummary"
+            "BackgroundLimits BackgroundTaskError BackgroundTaskManager BackgroundTaskPlugin "
+            "BackgroundTool MessagePolicy TaskContext TaskMessageError TaskOptions "
+            "TaskProgress TaskResult TaskStatus TaskSummary"
         ),
-        ".compaction": "COMPACTION CompactionConfig CompactionState",
-        ".handoff": "Handoff InputFilter",
     },
 )

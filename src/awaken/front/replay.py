@@ -30,4 +30,4 @@ __all__ = [
     "replay",
 ]
 
-__getattr__, __dir__ = lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)
+lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)

@@ -193,7 +193,7 @@ __all__ = [
     "preview_of",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         "awaken.models.bedrock": "BedrockConverse",

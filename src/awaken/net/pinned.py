@@ -7,64 +7,27 @@ request could then not be checked.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
-from urllib.parse import urljoin
 
 import httpcore
 
-from awaken.codec import Json
 from awaken.core.backend import RemoteError
-from awaken.core.secret import RedactedString
 from awaken.core.value import Value
-from awaken.net.url_policy import AddressPolicy, HttpUrl, UrlRefused, parse_url
+from awaken.net.credentials import Credentials
+from awaken.net.url_policy import (
+    REDIRECTS,
+    AddressPolicy,
+    HttpUrl,
+    connect_allowed,
+    parse_redirect,
+)
 
 CONNECT_TIMEOUT = 10.0
 MAX_REDIRECTS = 3
 _KEEPS_METHOD = frozenset({307, 308})
-_REDIRECTS = frozenset({301, 302, 303}) | _KEEPS_METHOD
-_LONG = 8
-"""The shortest secret that is looked for in an answer."""
-
-
-class Credentials(Value, frozen=True, kw_only=True):
-    """An authentication header, and the origins that it may be sent to."""
-
-    header: str
-    secret: RedactedString
-    audience: str
-    hosts: tuple[str, ...] = ()
-
-    def redact(self, text: str) -> str:
-        """`text` with the secret removed."""
-        bare = RedactedString(self.secret.expose_secret().removeprefix("Bearer "))
-        return bare.redact(self.secret.redact(text))
-
-    def without_secret(self, value: Json) -> Json:
-        """A JSON value with the secret removed from its texts and keys."""
-        if isinstance(value, str):
-            return self.redact(value)
-        if isinstance(value, list):
-            return [self.without_secret(item) for item in value]
-        if isinstance(value, dict):
-            return {self.redact(key): self.without_secret(item) for key, item in value.items()}
-        return value
-
-    def is_in(self, data: bytes) -> bool:
-        """Whether an answer may contain the secret. A short secret is not looked for: it may be any
-        word."""
-        bare = self.secret.expose_secret().removeprefix("Bearer ")
-        # With escapes it may be written in many ways.
-        return len(bare) >= _LONG and (bare.encode() in data or b"\\" in data)
-
-    def may_go_to(self, url: HttpUrl) -> bool:
-        return url.origin == self.audience or any(
-            entry == url.origin if "://" in entry else url.scheme == "https" and entry == url.host
-            for entry in self.hosts
-        )
 
 
 class Unanswered(RemoteError):
@@ -130,7 +93,7 @@ class HttpStream:
             raise self._too_large()
         total = 0
         pieces = cast("AsyncGenerator[bytes, None]", self._response.aiter_stream())
-        with _translated(self.url):
+        with _MappedErrors(self.url):
             async with aclosing(pieces):
                 async for chunk in pieces:
                     total += len(chunk)
@@ -208,7 +171,7 @@ class Http:
             content=request.body,
             extensions={"timeout": _timeouts(request.read_timeout)},
         )
-        with _translated(url):
+        with _MappedErrors(url):
             response = await self._pool.handle_async_request(asked)
         return response, may_go or credentials is None
 
@@ -236,7 +199,7 @@ def _timeouts(read: float) -> dict[str, float]:
 
 def _redirect(request: HttpRequest, response: httpcore.Response, url: HttpUrl) -> HttpUrl | None:
     """The target of a redirect, or `None` if the answer is not a redirect."""
-    if response.status not in _REDIRECTS:
+    if response.status not in REDIRECTS:
         return None
     locations = [value for name, value in response.headers if name.lower() == b"location"]
     if not locations:
@@ -247,13 +210,10 @@ def _redirect(request: HttpRequest, response: httpcore.Response, url: HttpUrl) -
             f"{url.origin} answered a {request.method} with redirect {response.status}: "
             "set the endpoint's base_url to where the agent is"
         )
-    next_url = parse_url(urljoin(str(url), locations[0].decode("latin-1")))
-    if url.scheme == "https" and next_url.scheme == "http":
-        raise UrlRefused(f"{url.origin} redirects to {next_url.origin}, which is not encrypted")
-    return next_url
+    return parse_redirect(url, locations[0].decode("latin-1"))
 
 
-class _translated:
+class _MappedErrors:
     """Translates httpcore's errors to ours."""
 
     def __init__(self, url: HttpUrl) -> None:
@@ -281,6 +241,9 @@ def _text(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
+_NOT_CONNECTED = (httpcore.ConnectError, httpcore.ConnectTimeout)
+
+
 class CheckedNetwork(httpcore.AsyncNetworkBackend):
     """Connects only to addresses that were checked.
 
@@ -299,20 +262,15 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
+        def connect(address: str, seconds: float | None) -> Awaitable[httpcore.AsyncNetworkStream]:
+            return self._network.connect_tcp(address, port, seconds, local_address, socket_options)
+
         try:
-            async with asyncio.timeout(timeout):
-                addresses = await self._policy.resolve(host, port)
+            return await connect_allowed(
+                self._policy, host, port, connect, _NOT_CONNECTED, timeout=timeout
+            )
         except OSError as error:
             raise httpcore.ConnectError(_text(error)) from error
-        failure: Exception = httpcore.ConnectError(f"{host!r} has no address")
-        for address in addresses:
-            try:
-                return await self._network.connect_tcp(
-                    address, port, timeout, local_address, socket_options
-                )
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure
 
     async def sleep(self, seconds: float) -> None:
         await self._network.sleep(seconds)

@@ -1,4 +1,5 @@
-"""Deciding where a request may go: parsing URLs, and refusing addresses.
+"""Deciding where a request may go: parsing URLs, refusing addresses, and connecting to those that
+were checked.
 
 A name is looked up once, and the connection goes to the address that was checked, so that a DNS
 server cannot give the check one address and the connection another. Nothing here does HTTP.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -18,13 +19,23 @@ from ipaddress import (
     ip_address,
     ip_network,
 )
-from urllib.parse import urlsplit
+from typing import TypeAlias, TypeVar
+from urllib.parse import urljoin, urlsplit
 
 from awaken.core.backend import ExecutionFailed
 from awaken.core.value import Value
 
 IpAddress = IPv4Address | IPv6Address
+Lookup: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+"""Finds the addresses of a host, for a port.
 
+Raises:
+    OSError: the name cannot be looked up.
+"""
+S = TypeVar("S")
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+"""The status codes of answers that lead to another URL."""
 _PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 _UNSAFE = re.compile(r"[\x00-\x20\x7f\\]")
@@ -89,6 +100,18 @@ def parse_url(text: str) -> HttpUrl:
         port=port or _PORTS[parts.scheme],
         target=target,
     )
+
+
+def parse_redirect(url: HttpUrl, location: str) -> HttpUrl:
+    """The URL that an answer from `url` redirects to.
+
+    Raises:
+        UrlRefused: it is not a URL that may be asked, or not encrypted where `url` is.
+    """
+    next_url = parse_url(urljoin(str(url), location))
+    if url.scheme == "https" and next_url.scheme == "http":
+        raise UrlRefused(f"{url.origin} redirects to {next_url.origin}, which is not encrypted")
+    return next_url
 
 
 def _host(host: str, shown: str) -> str:
@@ -161,13 +184,13 @@ def kind_of(address: IpAddress) -> str | None:
     kind = next((kind for net, kind in _V6 if address in net), None)
     if kind is not None:
         return kind
-    inner = extract_ipv4(address)
+    inner = find_embedded(address)
     if inner is not None:
         return kind_of(inner)
     return None if address in _V6_GLOBAL else "reserved"
 
 
-def extract_ipv4(address: IPv6Address) -> IPv4Address | None:
+def find_embedded(address: IPv6Address) -> IPv4Address | None:
     """The IPv4 address that an IPv6 address leads to (mapped, compatible, 6to4 or NAT64), or
     `None`."""
     if address.ipv4_mapped is not None:
@@ -210,16 +233,14 @@ class AddressPolicy(Value, frozen=True, kw_only=True):
         ):
             raise UrlRefused(f"host {url.host!r} is this machine: {_MEANT_LOCAL}")
 
-    async def resolve(self, host: str, port: int) -> list[str]:
-        """The addresses of a host, each of them allowed.
+    async def resolve(self, host: str, port: int, lookup: Lookup | None = None) -> list[str]:
+        """The addresses of a host, each of them allowed; by default, those that the system finds.
 
         Raises:
             UrlRefused: one of them is not.
             OSError: the name cannot be looked up.
         """
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        addresses = list(dict.fromkeys(await (lookup or system_lookup)(host, port)))
         if not self._names(host):
             for text in addresses:
                 self._check(host, ip_address(text.partition("%")[0]))
@@ -236,7 +257,7 @@ class AddressPolicy(Value, frozen=True, kw_only=True):
         kind = kind_of(address)
         if kind is None or (self.allow_private and kind in LOCAL_KINDS):
             return
-        inner = extract_ipv4(address) if isinstance(address, IPv6Address) else None
+        inner = find_embedded(address) if isinstance(address, IPv6Address) else None
         candidates = (address,) if inner is None else (address, inner)
         if any(one in net for net in networks(self.allow_hosts) for one in candidates):
             return
@@ -244,6 +265,49 @@ class AddressPolicy(Value, frozen=True, kw_only=True):
         raise UrlRefused(
             f"{where} has a {kind} address: {_MEANT_LOCAL if kind in LOCAL_KINDS else _MEANT}"
         )
+
+
+async def system_lookup(host: str, port: int) -> list[str]:
+    """The addresses of a host, as the operating system finds them."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in found]
+
+
+async def connect_allowed(
+    policy: AddressPolicy,
+    host: str,
+    port: int,
+    connect: Callable[[str, float | None], Awaitable[S]],
+    failures: tuple[type[Exception], ...],
+    *,
+    timeout: float | None,
+    lookup: Lookup | None = None,
+) -> S:
+    """Connects to the first address of a host that answers, if all of them are allowed.
+
+    Args:
+        connect: connects to an address, within some seconds.
+        failures: the errors of `connect` after which the next address is tried.
+        timeout: seconds for the lookup and all attempts; each attempt gets an equal share of what
+            is left.
+
+    Raises:
+        UrlRefused: an address is not allowed.
+        OSError: the name cannot be looked up, or not in time; or it has no address.
+    """
+    loop = asyncio.get_running_loop()
+    ends_at = None if timeout is None else loop.time() + timeout
+    async with asyncio.timeout_at(ends_at):
+        addresses = await policy.resolve(host, port, lookup)
+    failure: Exception = OSError(f"{host!r} has no address")
+    for tried, address in enumerate(addresses):
+        left = None if ends_at is None else max(ends_at - loop.time(), 0.0)
+        try:
+            return await connect(address, left and left / (len(addresses) - tried))
+        except failures as error:
+            failure = error
+    raise failure
 
 
 def _literal(host: str) -> IpAddress | None:

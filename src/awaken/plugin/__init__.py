@@ -1,7 +1,7 @@
-"""Plugins: they add hooks, gates, handlers, transforms, tools, services and state keys.
+"""The API of plugins: they add hooks, gates, handlers, transforms, tools, services and state keys.
 
-The names that every plugin uses (`Plugin`, `Registrar`, `PhaseContext`, `Command`) are in `awaken`;
-here are the names that fewer plugins need.
+What every plugin uses (`Plugin`, `Registrar`, `PhaseContext`, `Command`) is in `awaken`; here are
+the names that fewer plugins need. The built-in plugins are in `awaken.ext`.
 """
 
 from awaken.core.intercept import (
@@ -23,6 +23,7 @@ from awaken.core.state.command import (
     ScheduledActionSpec,
 )
 from awaken.core.state.run_keys import ACTIVE_AGENT
+from awaken.lazy import lazy_names
 from awaken.plugin.hook import (
     ActionHandler,
     BindsRuntimeContext,
@@ -69,3 +70,5 @@ __all__ = [
     "ToolPolicyDecision",
     "ToolPolicyHook",
 ]
+
+lazy_names(__name__, {})  # an error about a name of another module says which

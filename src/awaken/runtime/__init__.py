@@ -13,10 +13,10 @@ from awaken.runtime.result import RecoveredRun, RunResult
 if TYPE_CHECKING:
     from awaken.core.identity import Principal
     from awaken.core.run import CancelItem, CancelOutcome, CancelReceipt
+    from awaken.ext.tasks.listing import BackgroundTask
     from awaken.runtime.live.outline import StepOutcome, StepOutline
     from awaken.runtime.runtime import Runtime
     from awaken.runtime.stream import RunStream
-    from awaken.runtime.waiting import BackgroundTask
 
 __all__ = [
     "Agent",
@@ -34,7 +34,7 @@ __all__ = [
     "StepOutline",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         "awaken.core.identity": "Principal",
@@ -42,6 +42,6 @@ __getattr__, __dir__ = lazy_names(
         "awaken.runtime.live.outline": "StepOutcome StepOutline",
         ".runtime": "Runtime",
         ".stream": "RunStream",
-        ".waiting": "BackgroundTask",
+        "awaken.ext.tasks.listing": "BackgroundTask",
     },
 )

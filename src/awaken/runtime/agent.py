@@ -31,27 +31,27 @@ from awaken.runtime.agent_arguments import (
     check_names,
     check_spec,
     check_texts,
-    checked_budget,
-    checked_deps,
-    checked_executor,
-    checked_max_handoffs,
-    checked_model,
-    checked_plugins,
-    checked_prompt,
-    checked_settings,
-    listed,
     model_id,
     one_at_a_time,
+    parse_agent_settings,
+    parse_budget,
+    parse_deps_type,
+    parse_list,
+    parse_max_handoffs,
+    parse_model,
+    parse_plugins,
+    parse_prompt,
+    parse_tool_executor,
     tools_of,
 )
 from awaken.runtime.agent_override import Changed, Override
 from awaken.runtime.agent_plugin import OwnPlugin, OwnRunPlugin
 from awaken.runtime.hints import OF_AGENT, missing_argument, unknown_argument, unknown_attribute
 from awaken.runtime.output import OutputType
-from awaken.runtime.output_functions import FunctionsOutput, checked_output_check, output_of
+from awaken.runtime.output_functions import FunctionsOutput, output_of, parse_output_check
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.runtime.run_options import RunOptions, takes
-from awaken.runtime.team import Delegate, Team
+from awaken.runtime.team import AgentTeam, Delegate
 from awaken.runtime.wrong_calls import with_hints
 from awaken.tool.toolset import Toolset, load_toolset_tools
 
@@ -226,22 +226,22 @@ class Agent(Generic[Deps_contra, Out_co]):
             raise unknown_argument(name, inspect.getfullargspec(Agent).kwonlyargs)
         if id is None or model is None:
             raise missing_argument(id, model)
-        self.model = checked_model(id, model)
+        self.model = parse_model(id, model)
         self.id, whose, mine = id, f"agent {id!r}", f"agent {id!r}: "
         self.output = output_of(whose, output)
-        self.output_check = checked_output_check(output_check, self.output, mine)
-        self.deps = checked_deps(deps, mine)
-        self.prompt = checked_prompt(system_prompt, mine)
-        self.state = listed(state, mine + "state")
-        self.profile = listed(profile, mine + "profile")
-        self.plugins = checked_plugins(plugins, mine)
+        self.output_check = parse_output_check(output_check, self.output, mine)
+        self.deps = parse_deps_type(deps, mine)
+        self.prompt = parse_prompt(system_prompt, mine)
+        self.state = parse_list(state, mine + "state")
+        self.profile = parse_list(profile, mine + "profile")
+        self.plugins = parse_plugins(plugins, mine)
         self.hooks: list[tuple[Phase, PhaseHook]] = []
-        team = Team(whose, delegates, background, handoffs)
+        team = AgentTeam(whose, delegates, background, handoffs)
         self.team, self.delegate_deps, self.ways = team.members, team.delegate_deps, team.ways
         self.handoffs = tuple(way.agent for way in self.ways)
-        self.max_handoffs = checked_max_handoffs(max_handoffs, mine)
+        self.max_handoffs = parse_max_handoffs(max_handoffs, mine)
         self.sequential = (
-            () if isinstance(sequential, bool) else listed(sequential, mine + "sequential")
+            () if isinstance(sequential, bool) else parse_list(sequential, mine + "sequential")
         )
         self.toolsets: list[Toolset] = []
         """The sets that have tools of their own in each run."""
@@ -256,13 +256,13 @@ class Agent(Generic[Deps_contra, Out_co]):
             output=self.output.format if self.output is not None else None,
             max_output_retries=max_output_retries,
             context_policy=context_policy,
-            settings=checked_settings(settings, whose),
+            settings=parse_agent_settings(settings, whose),
             reasoning_effort=reasoning_effort,
             delegates=team.delegates,
             background_tools=team.background,
-            stop_conditions=listed(stop, mine + "stop"),
-            budget=checked_budget(budget, whose),
-            tool_executor=checked_executor(sequential, tool_executor, mine),
+            stop_conditions=parse_list(stop, mine + "stop"),
+            budget=parse_budget(budget, whose),
+            tool_executor=parse_tool_executor(sequential, tool_executor, mine),
             sections=dict(sections or {}),
             plugin_ids=tuple(plugin.id for plugin in self.plugins),
         )
@@ -286,7 +286,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         check_names(tools, whose)
         return one_at_a_time(tools, self.sequential) if self.sequential else tools
 
-    async def offered_tools(self, run: RunInfo, known: Mapping[str, Tool]) -> Mapping[str, Tool]:
+    async def load_run_tools(self, run: RunInfo, known: Mapping[str, Tool]) -> Mapping[str, Tool]:
         """The tools that the agent's sets offer in one run only.
 
         Raises:
@@ -402,12 +402,12 @@ class Agent(Generic[Deps_contra, Out_co]):
         changed = copy.copy(self)
         spec = self._spec
         if model is not None:
-            changed.model = checked_model(self.id, model)
+            changed.model = parse_model(self.id, model)
             spec = msgspec.structs.replace(spec, model_id=f"{self.id}.override")
             if isinstance(changed.model, str | ModelPoolSpec):
                 spec = msgspec.structs.replace(spec, model_id=model_id(self.id, changed.model))
         if system_prompt is not None:
-            changed.prompt = checked_prompt(system_prompt, f"agent {self.id!r}: ")
+            changed.prompt = parse_prompt(system_prompt, f"agent {self.id!r}: ")
             text = system_prompt if isinstance(system_prompt, str) else ""
             spec = msgspec.structs.replace(spec, system_prompt=text)
             check_texts(spec)

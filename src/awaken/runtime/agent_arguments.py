@@ -44,7 +44,7 @@ GivenTool = Tool | Callable[..., Any] | Toolset
 # -- model and prompt -------------------------------------------------------------------------
 
 
-def checked_model(id: Any, model: Any) -> str | LlmExecutor | ModelPoolSpec:
+def parse_model(id: Any, model: Any) -> str | LlmExecutor | ModelPoolSpec:
     if not isinstance(id, str) or not id.strip():
         raise ConfigError(f"an agent's id is text that is not blank, not {id!r}")
     if isinstance(model, list | tuple):
@@ -66,7 +66,7 @@ def model_id(id: str, model: str | LlmExecutor | ModelPoolSpec) -> str:
     return model.id if isinstance(model, ModelPoolSpec) else f"{id}.model"
 
 
-def checked_prompt(prompt: Any, mine: str) -> Callable[..., Any] | None:
+def parse_prompt(prompt: Any, mine: str) -> Callable[..., Any] | None:
     """The function that writes the prompt; `None` if the prompt is a text.
 
     Raises:
@@ -97,7 +97,9 @@ def tools_of(
     """
     given: Any = items
     # A name alone is treated as an item: "is not a tool" says more than "is not a list".
-    each: Iterable[Any] = [given] if isinstance(given, str) else listed(given, f"{owner}: tools")
+    each: Iterable[Any] = (
+        [given] if isinstance(given, str) else parse_list(given, f"{owner}: tools")
+    )
     tools: list[Tool] = []
     for item in each:
         if not isinstance(item, Toolset):
@@ -134,7 +136,7 @@ def check_names(tools: Sequence[Tool], owner: str) -> None:
         )
 
 
-def checked_executor(
+def parse_tool_executor(
     sequential: bool | Iterable[str], executor: ToolExecutorKind | None, mine: str
 ) -> ToolExecutorKind:
     if sequential and executor not in (None, ToolExecutorKind.SEQUENTIAL):
@@ -159,7 +161,7 @@ def one_at_a_time(tools: Iterable[Tool], patterns: Sequence[str]) -> list[Tool]:
 # -- dependencies -----------------------------------------------------------------------------
 
 
-def checked_deps(deps: Any, mine: str) -> type | None:
+def parse_deps_type(deps: Any, mine: str) -> type | None:
     """
     Raises:
         ConfigError: it is not a class whose instances can be told.
@@ -199,8 +201,8 @@ def check_deps_of(tools: Iterable[Tool], deps: type | None, mine: str) -> None:
 # -- plugins and handoffs ---------------------------------------------------------------------
 
 
-def checked_plugins(plugins: Iterable[Plugin], mine: str) -> tuple[Plugin, ...]:
-    given = listed(plugins, mine + "plugins")
+def parse_plugins(plugins: Iterable[Plugin], mine: str) -> tuple[Plugin, ...]:
+    given = parse_list(plugins, mine + "plugins")
     for plugin in given:
         check_plugin(plugin, mine)
     return given
@@ -217,7 +219,7 @@ def check_plugin(plugin: Any, mine: str) -> None:
         raise ConfigError(f"{mine}register of plugin {plugin.id!r} is async; write `def register`")
 
 
-def checked_max_handoffs(count: int, mine: str) -> int:
+def parse_max_handoffs(count: int, mine: str) -> int:
     if count < 1:
         raise ConfigError(f"{mine}max_handoffs is 1 or more, not {count}")
     return count
@@ -226,7 +228,7 @@ def checked_max_handoffs(count: int, mine: str) -> int:
 # -- budget, prices and settings --------------------------------------------------------------
 
 
-def checked_budget(budget: Budget | None, whose: str) -> Budget | None:
+def parse_budget(budget: Budget | None, whose: str) -> Budget | None:
     """
     Raises:
         ConfigError: it is not a budget, or its limits make no sense.
@@ -243,7 +245,7 @@ def checked_budget(budget: Budget | None, whose: str) -> Budget | None:
     return given
 
 
-def checked_prices(prices: Mapping[str, Price]) -> dict[str, Price]:
+def parse_prices(prices: Mapping[str, Price]) -> dict[str, Price]:
     """
     Raises:
         ConfigError: one of them is not a price.
@@ -258,7 +260,7 @@ def checked_prices(prices: Mapping[str, Price]) -> dict[str, Price]:
     return dict(prices)
 
 
-def checked_settings(settings: ModelSettings | None, whose: str) -> ModelSettings | None:
+def parse_settings(settings: ModelSettings | None, whose: str) -> ModelSettings | None:
     """
     Raises:
         ConfigError: they are not settings, or one of them makes no sense.
@@ -266,7 +268,7 @@ def checked_settings(settings: ModelSettings | None, whose: str) -> ModelSetting
     given: Any = settings
     if given is None:
         return None
-    if not isinstance(given, ModelSettings) or isinstance(given, InferenceOverride):
+    if not isinstance(given, ModelSettings):
         raise ConfigError(
             f"{whose}: settings are ModelSettings, such as ModelSettings(temperature=0.2), not "
             f"{given!r}"
@@ -276,24 +278,30 @@ def checked_settings(settings: ModelSettings | None, whose: str) -> ModelSetting
     return given
 
 
-def checked_overrides(overrides: ModelSettings | None, whose: str) -> InferenceOverride | None:
+def parse_agent_settings(settings: ModelSettings | None, whose: str) -> ModelSettings | None:
     """
     Raises:
-        ConfigError: they are not overrides, or one of them makes no sense.
+        ConfigError: they are not settings of an agent, whose model is an argument of its own.
     """
-    given: Any = overrides
-    if given is None:
-        return None
-    if not isinstance(given, ModelSettings):
+    given: Any = settings
+    if isinstance(given, InferenceOverride):
         raise ConfigError(
-            f"{whose}: overrides are ModelSettings, such as ModelSettings(temperature=0.2), not "
+            f"{whose}: settings are ModelSettings, such as ModelSettings(temperature=0.2), not "
             f"{given!r}"
         )
-    if (problem := given.problem()) is not None:
-        raise ConfigError(f"{whose}: {problem}")
-    if isinstance(given, InferenceOverride):
-        return given
-    return InferenceOverride().merge(given)
+    return parse_settings(settings, whose)
+
+
+def parse_run_settings(settings: ModelSettings | None, whose: str) -> InferenceOverride | None:
+    """The settings of a run, which may name another model.
+
+    Raises:
+        ConfigError: they are not settings, or one of them makes no sense.
+    """
+    parsed = parse_settings(settings, whose)
+    if parsed is None or isinstance(parsed, InferenceOverride):
+        return parsed
+    return InferenceOverride().merge(parsed)
 
 
 # -- the whole spec ---------------------------------------------------------------------------
@@ -374,7 +382,7 @@ def check_policy(policy: ContextWindowPolicy, mine: str) -> None:
 # -- any argument -----------------------------------------------------------------------------
 
 
-def checked_text(text: Any, what: str) -> str:
+def parse_text(text: Any, what: str) -> str:
     """
     Raises:
         ConfigError: it is no text.
@@ -384,7 +392,7 @@ def checked_text(text: Any, what: str) -> str:
     return text
 
 
-def listed(items: Iterable[T], what: str) -> tuple[T, ...]:
+def parse_list(items: Iterable[T], what: str) -> tuple[T, ...]:
     """The items of a list that a user passed, as a tuple.
 
     Raises:

@@ -42,7 +42,7 @@ class OwnPlugin:
         for tool in self._agent.tools:
             registrar.tool(tool)
         if self._agent.toolsets:
-            registrar.service(ToolSource, ToolSource(self._agent.offered_tools))
+            registrar.service(ToolSource, ToolSource(self._agent.load_run_tools))
         if (check := self._agent.answer_check()) is not None:
             registrar.service(AnswerCheck, check)
         for phase, hook in self._agent.hooks:

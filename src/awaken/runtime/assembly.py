@@ -14,12 +14,18 @@ from awaken.core.llm import LlmExecutor
 from awaken.core.profile import ProfileStore
 from awaken.core.spec import AgentSpec, ModelPoolSpec, ModelSpec
 from awaken.errors import ConfigError
-from awaken.ext import compaction
+from awaken.ext.compaction.config import summary_model
 from awaken.ext.handoff import Handoff
 from awaken.ids import Ids
 from awaken.plugin.hook import Plugin
 from awaken.runtime.agent import Agent
-from awaken.runtime.agent_arguments import GivenTool, check_effort, checked_prices, listed, tools_of
+from awaken.runtime.agent_arguments import (
+    GivenTool,
+    check_effort,
+    parse_list,
+    parse_prices,
+    tools_of,
+)
 from awaken.runtime.builder import AgentRuntimeBuilder
 from awaken.runtime.loading import open_backend
 from awaken.runtime.model_stack import Models, ModelStack
@@ -46,8 +52,8 @@ class Assembly:
         ids: Ids,
     ) -> None:
         self._tools = tools_of("the runtime", tools)
-        self._plugins = listed(plugins, "the runtime's plugins")
-        self._models = Models(models or {}, model_specs, checked_prices(prices or {}))
+        self._plugins = parse_list(plugins, "the runtime's plugins")
+        self._models = Models(models or {}, model_specs, parse_prices(prices or {}))
         self._backends = {factory.backend(): factory for factory in backends}
         self._profiles = profiles
         self._clock, self._ids = clock, ids
@@ -62,7 +68,7 @@ class Assembly:
             builder.with_plugin(plugin)
         agents = [
             agent.spec if isinstance(agent, RemoteAgent) else agent
-            for agent in listed(given, "the runtime's agents")
+            for agent in parse_list(given, "the runtime's agents")
         ]
         self._add_backends(builder, agents)
         _check_handoffs(agents)
@@ -71,7 +77,7 @@ class Assembly:
             for spec in (a.spec if isinstance(a, Agent) else a for a in agents)
             if spec.description
         }
-        received = _received(agents)
+        received = _collect_handoffs(agents)
         models = self._models.copy()
         known: dict[str, Plugin] = {plugin.id: plugin for plugin in self._plugins}
         for agent in agents:
@@ -80,7 +86,7 @@ class Assembly:
                 builder.with_agent_spec(agent)
                 continue
             models.add(agent.spec.model_id, agent.model)
-            if (name := compaction.summary_model(agent.spec)) is not None:
+            if (name := summary_model(agent.spec)) is not None:
                 models.add(name, name)
             ids = tuple(_register(builder, known, agent.id, plugin) for plugin in agent.plugins)
             spec = msgspec.structs.replace(agent.spec, plugin_ids=ids)
@@ -150,7 +156,9 @@ def _check_handoffs(agents: Sequence[Agent[Any, Any] | AgentSpec]) -> None:
                 )
 
 
-def _received(agents: Sequence[Agent[Any, Any] | AgentSpec]) -> dict[str, dict[str, Handoff]]:
+def _collect_handoffs(
+    agents: Sequence[Agent[Any, Any] | AgentSpec],
+) -> dict[str, dict[str, Handoff]]:
     """The handoffs to each agent, by the agent they come from."""
     received: dict[str, dict[str, Handoff]] = {}
     for agent in agents:

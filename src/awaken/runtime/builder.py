@@ -36,9 +36,9 @@ from awaken.errors import (
     ValidationFailed,
 )
 from awaken.ext import compaction
-from awaken.ext import tasks as background
 from awaken.ext.stop import StopConditionPlugin
-from awaken.ext.tasks import BACKGROUND_PLUGIN_ID
+from awaken.ext.tasks import lazy_tasks as background
+from awaken.ext.tasks.state import BACKGROUND_PLUGIN_ID
 from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Plugin, SupportsClose
 from awaken.stores.bus.local import LocalBus
@@ -224,7 +224,7 @@ class AgentRuntimeBuilder:
         plugins = (self._registries.plugins.get(id) for id in spec.plugin_ids)
         return any(plugin is not None and plugin.id == BACKGROUND_PLUGIN_ID for plugin in plugins)
 
-    def validated_resolver(self, sources: Collection[str] = ()) -> RegistryResolver:
+    def build_resolver(self, sources: Collection[str] = ()) -> RegistryResolver:
         """The resolver, after a check that every agent can be resolved.
 
         A missing delegate is no error if its id begins with one of the `sources`, which are read
@@ -252,12 +252,12 @@ class AgentRuntimeBuilder:
         return self._build(self.resolver())
 
     def build(self, sources: Collection[str] = ()) -> AgentRuntime:
-        """A runtime whose agents can all be resolved; see `validated_resolver` for `sources`.
+        """A runtime whose agents can all be resolved; see `build_resolver` for `sources`.
 
         Raises:
             BuildError: a registration failed, or an agent cannot run.
         """
-        return self._build(self.validated_resolver(sources))
+        return self._build(self.build_resolver(sources))
 
     def _build(self, resolver: RegistryResolver) -> AgentRuntime:
         if self._store is None:

@@ -12,7 +12,7 @@ from awaken.core.message import Message, as_messages
 from awaken.core.storable import parse_argument
 from awaken.runtime import lazy_engine as engine
 from awaken.runtime.output import OutputShape
-from awaken.runtime.queries import Archive
+from awaken.runtime.queries import StoreQueries
 from awaken.runtime.result import RecoveredRun, RunResult
 from awaken.runtime.run_arguments import (
     AnswersByTicket,
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from awaken.worker.worker import AgentRuntime
 
 
-class Control(Archive):
-    """The part of a runtime that reaches runs by their ids."""
+class Control(StoreQueries):
+    """The methods of a runtime that act on runs by their ids."""
 
     _engine: AgentRuntime
     _recover: bool
@@ -155,5 +155,7 @@ class Control(Archive):
             check_seconds("timeout", timeout)
         self._engine.one_loop.bind()
         async with asyncio.timeout(timeout):
-            run = await engine.over_or_asking(self._engine, id, self._recovery.refusal_reason)
+            run = await engine.wait_for_end_or_question(
+                self._engine, id, self._recovery.refusal_reason
+            )
             return RunResult.read(run, self._shapes)

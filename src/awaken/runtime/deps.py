@@ -10,14 +10,14 @@ from awaken.core.deps import DepsMaker, RunDeps
 from awaken.core.storable import parse_argument
 from awaken.errors import ConfigError
 from awaken.runtime.agent import Agent
-from awaken.runtime.agent_arguments import check_function, checked_deps
+from awaken.runtime.agent_arguments import check_function, parse_deps_type
 from awaken.runtime.agent_override import OVERRIDES
 
 MOST_KEY = 4 * 1024
 """The most bytes of a `deps_key`: it is stored with the run."""
 
 
-def checked_makers(makers: Mapping[type, DepsMaker] | None) -> dict[type, DepsMaker]:
+def parse_deps_makers(makers: Mapping[type, DepsMaker] | None) -> dict[type, DepsMaker]:
     """
     Raises:
         ConfigError: a key is no class, or a value no function of the run.
@@ -26,7 +26,7 @@ def checked_makers(makers: Mapping[type, DepsMaker] | None) -> dict[type, DepsMa
     if not isinstance(given, Mapping):
         raise ConfigError("Runtime(deps=…) takes functions by type, as in deps={Deps: make_deps}")
     for kind, make in given.items():
-        checked_deps(kind, "Runtime(deps=…): ")
+        parse_deps_type(kind, "Runtime(deps=…): ")
         check_function(make, f"the maker of {kind.__name__}", takes="the run")
     return dict(given)
 

@@ -69,45 +69,6 @@ _OTHER_WAYS = {
     **dict.fromkeys(("store", "checkpointer"), "Runtime([agent], store='sqlite:///awaken.db')"),
 }
 """Arguments that an agent has no match for, and what to write instead."""
-FOREIGN = {
-    "ModelRetry": "Retry",
-    "UsageLimits": "Budget",
-    "RunContextWrapper": "RunContext",
-    "Runner": "Runtime, or agent.run_sync(…)",
-    "function_tool": "tool",
-    "FunctionToolset": "awaken.toolsets.Toolset",
-    "AgentRunResult": "RunResult",
-    "InMemorySaver": "Runtime(…, store='memory:')",
-    "SQLiteSession": "Runtime(…, store='sqlite:///…'), and run(…, thread='…')",
-    "Session": "Runtime(…, store='sqlite:///…'), and run(…, thread='…')",
-    "StateGraph": "Agent(…, tools=[…]): the loop of model and tools is built in",
-    "interrupt": "@tool(needs_approval=True)",
-    "MemorySaver": "Runtime(…, store='memory:')",
-    "InMemoryStore": "Runtime(…, store='memory:')",
-    "BinaryContent": "awaken.models.Image.from_bytes(…), or Message.user(Path('cat.png'))",
-    "ImageUrl": "awaken.models.Image(source=awaken.models.UrlSource(url='https://…'))",
-    "handoff": "Agent(…, handoffs=[…])",
-    "DeferredToolRequests": "@tool(needs_approval=True), and the tickets of the run's result",
-    "MCPServerStdio": _NO_SERVERS,
-    "TestModel": "awaken.testing.ScriptedModel, or model='demo'",
-}
-"""Names that other libraries export, and what to import or write here."""
-BESIDE = tuple(
-    f"awaken.{name}"
-    for name in [
-        "events",
-        "models",
-        "toolsets",
-        "ext",
-        "stores",
-        "testing",
-        "tool",
-        "plugin",
-        "errors",
-        "front",
-    ]
-)
-"""Our other public modules, in which a name that `awaken` does not have may be."""
 
 
 def near(word: str, known: Iterable[str]) -> str | None:
@@ -118,7 +79,7 @@ def near(word: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(plain, known, 1, 0.75)), None)
 
 
-def meant_model(name: str, complete: Collection[str], providers: Collection[str]) -> str | None:
+def suggest_model(name: str, complete: Collection[str], providers: Collection[str]) -> str | None:
     """Returns the model name the caller probably meant, or `None`.
 
     Args:

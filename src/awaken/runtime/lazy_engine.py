@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery, TicketQuery
     from awaken.core.task import TaskStatus
     from awaken.core.thread_ids import is_given_in, is_scope, join_scope
-    from awaken.engine.large_content import loaded
+    from awaken.engine.large_content import load_media
+    from awaken.ext.tasks.listing import list_tasks
     from awaken.plugin.resolved_agent import ResolvedAgent
     from awaken.runtime.assembly import Assembly, shapes_of, with_teams
     from awaken.runtime.live.follow import follow
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from awaken.runtime.live.tree import follow_tree
     from awaken.runtime.stream import RunStream
     from awaken.runtime.submit import submit
-    from awaken.runtime.sync import SyncDoor, call_in
-    from awaken.runtime.waiting import at_rest, list_tasks, over_or_asking, tree_at_rest
+    from awaken.runtime.sync import SyncBridge, call_in
+    from awaken.runtime.waiting import wait_for_end_or_question, wait_idle, wait_tree_idle
     from awaken.stores.bus.local import LocalBus
     from awaken.worker.cancel_receipt import cancel_with_receipt
     from awaken.worker.edited_arguments import check_edit
@@ -48,12 +49,11 @@ __all__ = [
     "RunBlobs",
     "RunQuery",
     "RunStream",
-    "SyncDoor",
+    "SyncBridge",
     "TaskStatus",
     "ThreadCommit",
     "ThreadQuery",
     "TicketQuery",
-    "at_rest",
     "call_in",
     "cancel_with_receipt",
     "check_edit",
@@ -65,19 +65,20 @@ __all__ = [
     "is_scope",
     "join_scope",
     "list_tasks",
-    "loaded",
+    "load_media",
     "outline",
-    "over_or_asking",
     "preview_of",
     "resolve",
     "send",
     "shapes_of",
     "submit",
-    "tree_at_rest",
+    "wait_for_end_or_question",
+    "wait_idle",
+    "wait_tree_idle",
     "with_teams",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         "awaken.core.task": "TaskStatus",
@@ -90,13 +91,14 @@ __getattr__, __dir__ = lazy_names(
         "awaken.runtime.assembly": "Assembly shapes_of with_teams",
         "awaken.runtime.stream": "RunStream",
         "awaken.runtime.submit": "submit",
-        "awaken.runtime.sync": "SyncDoor call_in",
-        "awaken.runtime.waiting": "at_rest list_tasks over_or_asking tree_at_rest",
+        "awaken.runtime.sync": "SyncBridge call_in",
+        "awaken.ext.tasks.listing": "list_tasks",
+        "awaken.runtime.waiting": "wait_idle wait_for_end_or_question wait_tree_idle",
         "awaken.stores.bus.local": "LocalBus",
         "awaken.runtime.live.follow": "follow",
         "awaken.runtime.live.outline": "outline",
         "awaken.runtime.live.tree": "follow_tree",
-        "awaken.engine.large_content": "loaded",
+        "awaken.engine.large_content": "load_media",
         "awaken.plugin.resolved_agent": "ResolvedAgent",
         "awaken.worker.shutdown": "close_plugins",
         "awaken.worker.edited_arguments": "check_edit",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from awaken.core.secret import redact_address
 from awaken.core.spec import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.errors import ConfigError
-from awaken.runtime.hints import meant_model
+from awaken.runtime.hints import suggest_model
 
 if TYPE_CHECKING:
     from awaken.clock import Clock
@@ -113,18 +113,20 @@ def open_model(name: str) -> LlmExecutor:
     provider, _, model = name.partition(":")
     known = _PROVIDERS if model.strip() else _COMPLETE
     if provider not in known:
-        raise ConfigError(f"model {name!r}: {_what_is_wrong(name, provider, model.strip())}")
+        raise ConfigError(
+            f"model {name!r}: {_explain_unknown_model(name, provider, model.strip())}"
+        )
     make: Callable[[], LlmExecutor] = load(*known[provider])
     return make()
 
 
-def _what_is_wrong(name: str, provider: str, model: str) -> str:
+def _explain_unknown_model(name: str, provider: str, model: str) -> str:
     if provider in _PROVIDERS:
         return f"which of the models of {provider!r}? Write '{provider}:' and its name"
     if provider in _COMPLETE:
         return f"{provider!r} is a model by itself: leave out ':{model}'"
     known = ", ".join([*_COMPLETE, *(f"{each}:…" for each in _PROVIDERS)])
-    meant = meant_model(name, _COMPLETE, _PROVIDERS)
+    meant = suggest_model(name, _COMPLETE, _PROVIDERS)
     hint = "; known" if meant is None else f": did you mean {meant!r}? Known"
     return (
         f"provider {provider!r} is unknown{hint}: {known}. Any object with `name` and "
@@ -219,7 +221,7 @@ def blobs_beside(store: Store, clock: Clock) -> BlobStore | None:
     return beside
 
 
-def checked_store(given: Store) -> Store:
+def parse_store(given: Store) -> Store:
     """Returns the store if it is one.
 
     Raises:

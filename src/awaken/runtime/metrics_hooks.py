@@ -1,7 +1,7 @@
 """Hooks for programs that count or show the runs of a runtime.
 
-`RuntimeNews` reports what happens in a runtime. The other names read what runs and background
-tasks have left in a store.
+`RuntimeCallbacks` reports what happens in a runtime. The other names read the records of runs and
+background tasks in a store.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ from awaken.worker.operations import descendants
 __all__ = ["TASK_AGENT", "StoredTask", "descendants", "parent_of", "spending_in"]
 
 
-class RuntimeNews:
-    """Subscribers of one runtime: to the seconds that submissions have `waited`, to the `commands`
-    that its runs take, to its `takeovers` of other processes' threads, and to what has `ended`: the
-    result of an activation, or `None` if it was cancelled or failed with an error."""
+class RuntimeCallbacks:
+    """The callbacks of one runtime, by what they are called with.
+
+    - `waited`: the seconds that a submission waited for its start.
+    - `commands`: a command that a run has taken.
+    - `takeovers`: the fence of a thread that was claimed from another process.
+    - `ended`: the result of an activation, or `None` if it was cancelled or failed with an error.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         engine = runtime.engine

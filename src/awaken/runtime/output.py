@@ -58,7 +58,7 @@ class OutputType:
 
     def __init__(self, owner: str, type_: Any) -> None:
         try:
-            schema, self._members = _described(type_)
+            schema, self._members = _describe_type(type_)
             self._is_object = schema.get("type") == "object"
             self._reader: ArgumentReader = (
                 reader_of(type_)
@@ -71,7 +71,9 @@ class OutputType:
         self.format = OutputFormat(
             name=name[:64],
             # Null stays in the schema: a model that cannot write it would have to invent a value.
-            schema=sanitize_for_llm(schema if self._is_object else _boxed(schema), keep_null=True),
+            schema=sanitize_for_llm(
+                schema if self._is_object else _wrap_schema(schema), keep_null=True
+            ),
             description=_description(type_),
         )
 
@@ -129,7 +131,7 @@ class OutputType:
         return value.get(VALUE)
 
 
-def _described(type_: Any) -> tuple[dict[str, Any], ArgumentReader | None]:
+def _describe_type(type_: Any) -> tuple[dict[str, Any], ArgumentReader | None]:
     """A type's schema, and a reader for the members of a union that cannot be read as a whole."""
     try:
         return build_inlined_schema(type_), None
@@ -142,7 +144,7 @@ def _described(type_: Any) -> tuple[dict[str, Any], ArgumentReader | None]:
         raise
 
 
-def _boxed(schema: dict[str, Any]) -> dict[str, Any]:
+def _wrap_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {VALUE: schema},

@@ -49,9 +49,9 @@ class OutputFunction:
     async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput:
         if ctx.state(FINAL_OUTPUT):
             raise ToolError.denied("the run has its output already")
-        return self._ended(await self.inner.execute(args, ctx))
+        return self._end_run(await self.inner.execute(args, ctx))
 
-    def _ended(self, output: ToolOutput) -> ToolOutput:
+    def _end_run(self, output: ToolOutput) -> ToolOutput:
         """The output, with the changes that end the run if the call has succeeded."""
         if output.result.status is not ToolStatus.SUCCESS:
             return output
@@ -70,7 +70,7 @@ class OutputFunction:
         if answer is None or answer is False:
             return answer
         name = self._descriptor.id
-        return self._ended(to_output(name, None if answer is True else answer))
+        return self._end_run(to_output(name, None if answer is True else answer))
 
 
 class FunctionsOutput:
@@ -82,7 +82,7 @@ class FunctionsOutput:
     def __init__(self, owner: str, functions: Sequence[Any]) -> None:
         made = [one if isinstance(one, FunctionTool) else as_tool(one) for one in functions]
         self.tools = [OutputFunction(one) for one in made]
-        self._types = {one.descriptor().id: _returned(owner, one) for one in made}
+        self._types = {one.descriptor().id: _find_return_type(owner, one) for one in made}
 
     def read(self, text: str) -> Any:
         """The value that a function returned.
@@ -119,7 +119,7 @@ def output_of(owner: str, output: Any) -> OutputType | FunctionsOutput | None:
     return OutputType(owner, output)
 
 
-def checked_output_check(check: C, shape: OutputType | FunctionsOutput | None, mine: str) -> C:
+def parse_output_check(check: C, shape: OutputType | FunctionsOutput | None, mine: str) -> C:
     """
     Raises:
         ConfigError: it is no function of the context and the value, or the output is made by
@@ -132,7 +132,7 @@ def checked_output_check(check: C, shape: OutputType | FunctionsOutput | None, m
     return check
 
 
-def _returned(owner: str, function: FunctionTool[Any, Any]) -> OutputType | None:
+def _find_return_type(owner: str, function: FunctionTool[Any, Any]) -> OutputType | None:
     """The type that a function's annotation says it returns; `None` if it says none that can be
     read back."""
     plain = inspect.unwrap(function)

@@ -39,7 +39,7 @@ class PartialJson:
 
     def __init__(self) -> None:
         self._read: Callable[[str, int], int] = self._seek
-        self._tree = _Tree()
+        self._tree = _OpenObject()
         self._before: Json = None
         self._allowed = ""
         self._parts: list[str] = []
@@ -73,10 +73,10 @@ class PartialJson:
 
     def value(self) -> Json:
         """The object as far as it has come; `None` before it begins."""
-        now = self._tree.now(self._written() if self._read == self._string else None)
+        now = self._tree.now(self._join_parts() if self._read == self._string else None)
         return now if now or self._before is None else self._before
 
-    def _written(self) -> str:
+    def _join_parts(self) -> str:
         """The unfinished string, number or word."""
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
@@ -111,7 +111,7 @@ class PartialJson:
             self._before = self.value()
             self._depth, self._quoted = len(self._tree.open), self._read == self._string
             self._read = self._skip
-        self._tree = _Tree()
+        self._tree = _OpenObject()
         return text, at
 
     def _skip(self, text: str, at: int) -> int:
@@ -181,10 +181,10 @@ class PartialJson:
 
     def _end_string(self) -> None:
         if self._tree.wants_key:
-            self._tree.name(self._written())
+            self._tree.name(self._join_parts())
             self._allowed = ":"
         else:
-            self._tree.put(self._written())
+            self._tree.put(self._join_parts())
         self._read = self._mark
 
     def _scalar(self, text: str, at: int) -> int:
@@ -193,10 +193,10 @@ class PartialJson:
         assert found is not None, "it matches anything"
         self._parts.append(found[0])
         is_word = self._parts[0][0] in "tfn"
-        if found.end() < len(text) or (is_word and self._written() in _WORDS):
+        if found.end() < len(text) or (is_word and self._join_parts() in _WORDS):
             self._read = self._mark
-            self._add(_loads(self._written()))
-        elif is_word and len(self._written()) > _LONGEST_WORD:
+            self._add(_loads(self._join_parts()))
+        elif is_word and len(self._join_parts()) > _LONGEST_WORD:
             raise _NotJson
         return found.end()
 
@@ -221,7 +221,7 @@ class PartialJson:
         self._has_news, self._doubted = True, None
 
 
-class _Tree:
+class _OpenObject:
     """The unfinished object: its open containers, from the outermost to the innermost."""
 
     def __init__(self) -> None:

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     )
     from awaken.core.task import TaskStatus
     from awaken.core.thread import Thread
+    from awaken.ext.tasks.listing import BackgroundTask
     from awaken.runtime.live.follow import EventFollower
     from awaken.runtime.live.outline import StepOutline
-    from awaken.runtime.waiting import BackgroundTask
 
 V = TypeVar("V")
 Q = TypeVar("Q", bound=msgspec.Struct)
@@ -51,8 +51,8 @@ _PAGE = 500
 _DAY_MS = 86_400_000
 
 
-class Archive:
-    """The part of a runtime that needs no agents."""
+class StoreQueries:
+    """The methods of a runtime that read and change its store, and need no agents."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class Archive:
         if self._blobs is None or head is None:
             return request
         keep = engine.RunBlobs(blobs=self._blobs, uses=self._store, scope=head.scope)
-        messages = await engine.loaded(keep, request.messages, may_lack=False)
+        messages = await engine.load_media(keep, request.messages, may_lack=False)
         return msgspec.structs.replace(request, messages=messages)
 
     async def load_manifest(self, thread: str, message_id: str) -> RequestManifest:

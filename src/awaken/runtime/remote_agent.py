@@ -13,7 +13,7 @@ from awaken.core.budget import Budget
 from awaken.core.secret import RedactedString, redact_address
 from awaken.core.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import ConfigError
-from awaken.runtime.agent_arguments import checked_budget
+from awaken.runtime.agent_arguments import parse_budget
 from awaken.runtime.loading import load
 
 _SCHEMES = {"http": "a2a", "https": "a2a", "python": "subprocess"}
@@ -96,7 +96,7 @@ class RemoteAgent:
             model_id=backend,
             system_prompt="",
             description=description,
-            budget=checked_budget(budget, f"agent {id!r}"),
+            budget=parse_budget(budget, f"agent {id!r}"),
             endpoint=endpoint,
         )
 

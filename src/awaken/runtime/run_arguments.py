@@ -27,9 +27,9 @@ from awaken.errors import ConfigError, InvalidId
 from awaken.runtime.agent import Agent
 from awaken.runtime.agent_arguments import (
     check_function,
-    checked_budget,
-    checked_overrides,
-    listed,
+    parse_budget,
+    parse_list,
+    parse_run_settings,
 )
 from awaken.runtime.deps import parse_deps_key
 from awaken.runtime.remote_agent import RemoteAgent
@@ -226,12 +226,12 @@ class _Option(NamedTuple):
 _OPTIONS = {
     "thread": _Option("thread_id", None, parse_thread),
     "answers": _Option("decisions", tuple[Decision, ...], decisions_of),
-    "overrides": _Option("overrides", InferenceOverride, partial(checked_overrides, whose="a run")),
-    "budget": _Option("budget", Budget, partial(checked_budget, whose="a run")),
+    "settings": _Option("settings", InferenceOverride, partial(parse_run_settings, whose="a run")),
+    "budget": _Option("budget", Budget, partial(parse_budget, whose="a run")),
     "frontend_tools": _Option(
         "frontend_tools",
         tuple[ToolDescriptor, ...],
-        partial(listed, what="frontend_tools"),
+        partial(parse_list, what="frontend_tools"),
         may_be_none=False,
     ),
     "user": _Option("user", str | None),

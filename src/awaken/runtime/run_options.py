@@ -34,7 +34,7 @@ class RequestOptions(TypedDict, total=False):
 
     thread: str | None
     answers: AnswersByTicket | None
-    overrides: ModelSettings | None
+    settings: ModelSettings | None
     budget: Budget | None
     frontend_tools: Sequence[ToolDescriptor]
     user: str | None

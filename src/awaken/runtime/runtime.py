@@ -19,15 +19,15 @@ from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Plugin
 from awaken.runtime import lazy_engine as engine
 from awaken.runtime.agent import Agent
-from awaken.runtime.agent_arguments import GivenTool, listed
+from awaken.runtime.agent_arguments import GivenTool, parse_list
 from awaken.runtime.control import Control
-from awaken.runtime.deps import check_team, checked_makers, deps_types
+from awaken.runtime.deps import check_team, deps_types, parse_deps_makers
 from awaken.runtime.hints import OF_RUNTIME, unknown_attribute
-from awaken.runtime.loading import blobs_beside, checked_store, open_bus, open_store
-from awaken.runtime.queries import Archive
+from awaken.runtime.loading import blobs_beside, open_bus, open_store, parse_store
+from awaken.runtime.queries import StoreQueries
 from awaken.runtime.remote_agent import RemoteAgent, find_agent
 from awaken.runtime.result import RecoveredRun
-from awaken.runtime.start import Running
+from awaken.runtime.start import RunMethods
 from awaken.runtime.wrong_calls import name_methods
 from awaken.tool.thread_pool import DEFAULT_LIMIT
 
@@ -46,7 +46,7 @@ log = logging.getLogger("awaken.runtime")
 LEAST_INLINE = 8 * 1024
 
 
-class Runtime(Running):
+class Runtime(RunMethods):
     """Runs agents. Open it with `async with`; leaving the block ends the runs that are live (see
     `on_close`).
 
@@ -116,7 +116,7 @@ class Runtime(Running):
         ids: Ids = UUID7,
     ) -> None:
         self._owns_store = isinstance(store, str)
-        kept = open_store(store) if isinstance(store, str) else checked_store(store)
+        kept = open_store(store) if isinstance(store, str) else parse_store(store)
         self._owns_bus = isinstance(bus, str)
         live_bus = open_bus(bus) if isinstance(bus, str) else bus
         super().__init__(kept, clock, ids, blobs or blobs_beside(kept, clock), live_bus)
@@ -142,7 +142,7 @@ class Runtime(Running):
             clock=clock,
             ids=ids,
         )
-        self._makers = checked_makers(deps)
+        self._makers = parse_deps_makers(deps)
         self._agents: Sequence[AnyAgent] = self._with_teams(agents)
         self._sources = dict(sources or {})
         self._found: Mapping[str, AgentSpec] = {}
@@ -158,7 +158,7 @@ class Runtime(Running):
         self._engine.deps.types = deps_types(self._agents)
         self._shapes = engine.shapes_of(self._agents)
         self._recovery = engine.Recovery(self._engine)
-        self._sync = engine.SyncDoor(self._at_rest, self._leave_tasks)
+        self._sync = engine.SyncBridge(self._wait_idle, self._leave_tasks)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -285,13 +285,13 @@ class Runtime(Running):
 
     def _with_teams(self, agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
         """The agents, with those that they were given as objects."""
-        everyone = engine.with_teams(_checked_agents(agents))
+        everyone = engine.with_teams(_parse_agents(agents))
         check_team(everyone, self._makers)
         return everyone
 
     def _use(self, agents: Sequence[AnyAgent], found: Mapping[str, AgentSpec]) -> int:
         builder = self._assembly.builder((*agents, *found.values()))
-        version = self._engine.registry.replace(builder.validated_resolver(self._sources))
+        version = self._engine.registry.replace(builder.build_resolver(self._sources))
         self._agents, self._found = agents, found
         self._engine.deps.types.update(deps_types(agents))
         self._shapes.update(engine.shapes_of(agents))
@@ -319,7 +319,7 @@ class Runtime(Running):
 
 name_methods(
     Runtime,
-    (Archive, Control, Running, Runtime),
+    (StoreQueries, Control, RunMethods, Runtime),
     {
         "create_thread": ThreadPatch,
         "update_thread": ThreadPatch,
@@ -330,8 +330,8 @@ name_methods(
 )
 
 
-def _checked_agents(agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
-    given = listed(agents, "the runtime's agents")
+def _parse_agents(agents: Iterable[AnyAgent]) -> tuple[AnyAgent, ...]:
+    given = parse_list(agents, "the runtime's agents")
     for one in given:
         if not isinstance(one, Agent | RemoteAgent | AgentSpec):
             raise ConfigError(

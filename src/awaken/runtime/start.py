@@ -48,18 +48,18 @@ if TYPE_CHECKING:
     from awaken.core.store.commands import Submitted
     from awaken.runtime.assembly import AnyAgent, Assembly
     from awaken.runtime.stream import RunStream
-    from awaken.runtime.sync import SyncDoor
+    from awaken.runtime.sync import SyncBridge
 
 
-class Running(Control):
-    """The part of a runtime that starts runs of its agents."""
+class RunMethods(Control):
+    """The methods of a runtime that start runs of its agents."""
 
     _agents: Sequence[AnyAgent]
     _assembly: Assembly
     _closed: bool
     _found: Mapping[str, AgentSpec]
     _sources: dict[str, str | RemoteEndpoint]
-    _sync: SyncDoor
+    _sync: SyncBridge
 
     @takes(RunOptions)
     async def run(
@@ -75,12 +75,12 @@ class Running(Control):
 
         A run that needs an approval returns suspended, with its tickets, unless `on_approval`
         answers them. To go on later, pass `answers={ticket: True}` with the same thread; a ticket's
-        key works as well, also in another process. `overrides` are model settings for this run,
-        which replace the agent's. A `budget` replaces the agent's own and covers
-        the run and everything it starts. If the thread is already running, here or in another
-        process, the request is refused; with `when_busy="queue"` it waits. The `principal` that
-        asks, the end `user` and the `labels` are kept with a new run, with the runs that it starts,
-        and with the thread if it is new.
+        key works as well, also in another process. The `settings` are parameters of the model
+        for this run: each replaces that of the agent, the others stay the agent's. A `budget`
+        replaces the agent's own and covers the run and everything it starts. If the thread is
+        already running, here or in another process, the request is refused; with
+        `when_busy="queue"` it waits. The `principal` that asks, the end `user` and the `labels` are
+        kept with a new run, with the runs that it starts, and with the thread if it is new.
 
         With `rewind_to`, the id of a message, the run begins before that message: it and all
         behind it are out of view for the model and for readers, and the thread's state is what it
@@ -242,12 +242,12 @@ class Running(Control):
         """`run`, and wait until the run's background tasks have ended, and the run has answered to
         them. If an agent in a task needs an answer, it returns while both wait."""
         result = await self.run(agent, input, deps=deps, sink=sink, **options)
-        await engine.tree_at_rest(self._engine, result.thread_id, self._recovery.at_work)
+        await engine.wait_tree_idle(self._engine, result.thread_id, self._recovery.at_work)
         now = await self.find_run(result.run_id) if result.waiting else None
         return result if now is None else RunResult.read(now, self._shapes)
 
-    async def _at_rest(self) -> None:
-        await engine.at_rest(self._engine)
+    async def _wait_idle(self) -> None:
+        await engine.wait_idle(self._engine)
 
     async def _leave_tasks(self) -> None:
         await self._engine.tasks.close(leave=True, grace=CANCEL_GRACE)
@@ -292,7 +292,7 @@ class Running(Control):
             for one in self._agents
         ]
         builder = self._assembly.builder((*agents, *self._found.values()))
-        mark = engine.RESOLVER.set(builder.validated_resolver(self._sources))
+        mark = engine.RESOLVER.set(builder.build_resolver(self._sources))
         try:
             return await self._engine.run(request, sink)
         finally:

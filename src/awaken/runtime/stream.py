@@ -21,7 +21,7 @@ from awaken.errors import ConfigError
 from awaken.runtime.partial_json import PartialJson
 from awaken.runtime.result import NO_SHAPES, RunResult, Shapes
 from awaken.worker import AgentRuntime
-from awaken.worker.event_stream import EventStream, Start
+from awaken.worker.event_stream import RunEventStream, Start
 
 _STARTS_OVER = (StreamReset, ToolCallCancel)
 _WRITTEN = (Role.ASSISTANT, Role.TOOL)
@@ -41,11 +41,11 @@ class _Speakers:
     def note(self, told: RunEvent) -> None:
         event = told.event
         if isinstance(event, StepStart):
-            self._agents[event.message_id] = self._handed_to(told.run_id) or self._first
+            self._agents[event.message_id] = self._find_active_agent(told.run_id) or self._first
         elif isinstance(event, RunStart) and event.identity is not None:
             self._first = event.identity.agent_id
 
-    def _handed_to(self, run_id: str) -> str | None:
+    def _find_active_agent(self, run_id: str) -> str | None:
         """The agent that a live run was handed to; `None` if it was not handed over."""
         live = self._live.find_by_run(run_id)
         return live.state.read(ACTIVE_AGENT) if live is not None and live.state else None
@@ -54,7 +54,7 @@ class _Speakers:
         return self._agents.pop(step.message_id, "")
 
 
-class RunStream(EventStream[RunResult]):
+class RunStream(RunEventStream[RunResult]):
     """Use it as `async with runtime.stream(…) as events: async for event in events: …`.
 
     Each item is a `RunEvent`; match on its `event`. The events of delegates are among them, with

@@ -245,7 +245,7 @@ async def run(
         run_id_hint=identity.run_id,
         agent_id=agent_id,
         messages=messages[len(history) :],
-        overrides=start.overrides,
+        settings=start.overrides,
         budget=budget,
         wait_for_decisions=False,
         origin=_ORIGINS.get(identity.origin, RequestOrigin.USER),
@@ -291,7 +291,7 @@ async def to_its_end(
         request = continuation(request, result.run_id)
         try:
             with interruptible(token):
-                asks_for = await told_or_asking(engine, request.thread_id, stirred)
+                asks_for = await wait_report_or_question(engine, request.thread_id, stirred)
         except Cancelled:
             await operations.cancel(engine, request.thread_id)
             return msgspec.structs.replace(result, termination=CANCELLED), ()
@@ -299,18 +299,18 @@ async def to_its_end(
             return result, asks_for
 
 
-async def told_or_asking(
+async def wait_report_or_question(
     engine: AgentRuntime, thread_id: str, stirred: asyncio.Event
 ) -> tuple[str, ...]:
-    """Wait until a background task has news for the run of a thread, or an agent in one needs an
-    answer. Returns the tools that need it; none if there is news."""
+    """Wait until a background task reports to the run of a thread, or an agent in a task needs an
+    answer. Returns the tools that need it; none if a task has reported."""
     seen = 0
 
-    async def changed() -> None:
+    async def wait_changed() -> None:
         nonlocal seen
         seen = await engine.store.wait_changed(thread_id, seen)
 
-    async def left() -> None:
+    async def wait_unattended() -> None:
         await stirred.wait()
 
     while True:
@@ -320,7 +320,7 @@ async def told_or_asking(
         questions = await engine.store.list_tickets(TicketQuery(status=TicketStatus.OPEN))
         if len(questions):
             return tuple(dict.fromkeys(ticket.tool_name for ticket in questions))
-        await wait_first(changed(), left())
+        await wait_first(wait_changed(), wait_unattended())
 
 
 _ORIGINS = {origin.run_origin: origin for origin in RequestOrigin}

@@ -23,7 +23,7 @@ _CLOSED = "the event loop that the runtime belongs to was closed while run_sync 
 AsyncCall = Callable[[], Coroutine[Any, Any, None]]
 
 
-class SyncDoor:
+class SyncBridge:
     """Runs coroutines for callers in any thread, in one event loop.
 
     The loop exists while it has callers. The first caller starts it. The last one awaits `rest`

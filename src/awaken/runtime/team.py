@@ -9,7 +9,7 @@ from awaken import backend
 from awaken.core.spec import AgentSpec
 from awaken.core.tool_context import Tool
 from awaken.ext.handoff import Handoff
-from awaken.runtime.agent_arguments import listed
+from awaken.runtime.agent_arguments import parse_list
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.tool.function import tool_of
 
@@ -26,7 +26,7 @@ class Delegate:
         self.agent, self.id, self.make = agent, agent.id, make
 
 
-class Team:
+class AgentTeam:
     """The agents that an agent delegates to, runs in the background, and hands over to.
 
     - `members`: those that were given as objects; they come with the agent.
@@ -47,12 +47,12 @@ class Team:
         background: Iterable[Agent[Any, Any] | RemoteAgent | Tool | Callable[..., Any]],
         handoffs: Iterable[Agent[Any, Any] | str | Handoff],
     ) -> None:
-        told = listed(delegates, f"{whose}: delegates")
-        beside = listed(background, f"{whose}: background")
+        told = parse_list(delegates, f"{whose}: delegates")
+        beside = parse_list(background, f"{whose}: background")
         agents = [one for one in beside if is_agent(one)]
         own: list[Any] = [one for one in beside if not is_agent(one)]
         self.background_tools = [tool_of(whose, one) for one in own]
-        self.ways = tuple(Handoff.of(item) for item in listed(handoffs, f"{whose}: handoffs"))
+        self.ways = tuple(Handoff.of(item) for item in parse_list(handoffs, f"{whose}: handoffs"))
         self.delegate_deps = {one.id: one.make for one in told if isinstance(one, Delegate)}
         self.members: tuple[Agent[Any, Any] | RemoteAgent, ...] = tuple(
             one.agent if isinstance(one, Delegate) else one

@@ -1,117 +1,37 @@
-"""Listing background tasks, and waiting for runs that other tasks or processes carry out."""
+"""Waiting for runs that other tasks or processes carry out."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self
+from typing import Any
 
-import msgspec
-
-from awaken.codec import Json
 from awaken.core.lifecycle import RunStatus
-from awaken.core.run import RunKind, RunRecord, WaitingReason
+from awaken.core.run import RunRecord, WaitingReason
 from awaken.core.store.store import Store
-from awaken.core.store.threads import Page, RunQuery, TicketQuery
+from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import TicketStatus
-from awaken.core.task import StoredTask, TaskStatus
-from awaken.core.unreadable import UnreadableRow
-from awaken.core.value import Value
 from awaken.errors import NotFound, RunAbandoned
-from awaken.ext import tasks as background
-from awaken.ext.tasks.state import TaskProgress
+from awaken.ext.tasks import lazy_tasks as background
 from awaken.worker import AgentRuntime, operations
 from awaken.worker.delegates import parent_of
 from awaken.worker.messages import root_of
 
-PATIENCE = 5.0
+OWNER_CHECK_SECONDS = 5.0
 """Seconds without a change after which a waiting caller checks that the run still has an owner."""
-GLANCE = 0.2
+TASK_CHECK_SECONDS = 0.2
 """Seconds between two checks of background tasks: there is no wake-up when their agents ask
 something."""
 
 
-WhyNot = Callable[[RunRecord, Iterable[str]], str | None]
+RefusalReason = Callable[[RunRecord, Iterable[str]], str | None]
 """Takes a run without an owner, and the ids of the open runs in its tree. Returns why this runtime
 will not resume it, or `None` if it will."""
 
 
-class BackgroundTask(Value, frozen=True, kw_only=True):
-    """The present state of a background task.
-
-    `Runtime.cancel` takes `id`. `thread_id` is the thread that gets a message when the task ends;
-    its agents know the task as `task_id`. Only the process that runs a task knows whether it is
-    `queued`, and its `progress`.
-    """
-
-    id: str
-    thread_id: str
-    task_id: str
-    name: str | None = None
-    description: str
-    status: TaskStatus
-    result: Json = None
-    error: str | None = None
-    created_at_ms: int
-    completed_at_ms: int | None = None
-    queued: bool = False
-    progress: TaskProgress | None = None
-
-    @classmethod
-    def of(cls, record: RunRecord) -> Self:
-        task, live = StoredTask.of(record).task, background.find_live_task(record.run_id)
-        return cls(
-            id=record.run_id,
-            thread_id=task.owner_thread_id,
-            task_id=task.task_id,
-            name=task.name,
-            description=task.description,
-            status=task.status,
-            result=task.result,
-            error=task.error,
-            created_at_ms=task.created_at_ms,
-            completed_at_ms=task.completed_at_ms,
-            queued=live is not None and live.queued,
-            progress=live.progress if live is not None else None,
-        )
-
-
-async def list_tasks(
-    store: Store, thread: str | None, status: TaskStatus | None, limit: int
-) -> Page[BackgroundTask]:
-    """The latest tasks of a thread and the threads beneath it, or of the whole store, newest
-    first."""
-    tasks: list[BackgroundTask] = []
-    unreadable: list[UnreadableRow] = []
-    query = RunQuery(
-        ancestor_thread_id=thread,
-        kind=RunKind.TASK,
-        status=None if status is None else _run_status(status),
-        limit=max(limit, 1),
-    )
-    while True:
-        page = await store.list_runs(query)
-        found = [BackgroundTask.of(run) for run in page]
-        tasks.extend(task for task in found if status in (None, task.status))
-        unreadable += page.unreadable
-        if page.cursor is None or len(tasks) >= limit:
-            latest = sorted(tasks, key=_age, reverse=True)[:limit]
-            return Page(items=tuple(latest), unreadable=tuple(unreadable))
-        query = msgspec.structs.replace(query, cursor=page.cursor)
-
-
-def _age(task: BackgroundTask) -> tuple[int, str]:
-    return task.created_at_ms, task.id
-
-
-def _run_status(status: TaskStatus) -> RunStatus:
-    return RunStatus.DONE if status.is_terminal else RunStatus.RUNNING
-
-
-# -- runs -------------------------------------------------------------------------------------
-
-
-async def over_or_asking(engine: AgentRuntime, id: str, refusal_reason: WhyNot) -> RunRecord:
+async def wait_for_end_or_question(
+    engine: AgentRuntime, id: str, refusal_reason: RefusalReason
+) -> RunRecord:
     """Wait until a run, given by its run or thread id, is over or needs an answer. Returns its
     record. Any process may own the run.
 
@@ -135,7 +55,7 @@ async def over_or_asking(engine: AgentRuntime, id: str, refusal_reason: WhyNot) 
         if run.status is RunStatus.WAITING and await _asks(engine.store, run):
             return run
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(OWNER_CHECK_SECONDS):
                 seen, doubt = await engine.store.wait_changed(run.thread_id, seen), None
         except TimeoutError:
             # Checked twice: a run that passes from one owner to the next has none for a moment.
@@ -144,7 +64,7 @@ async def over_or_asking(engine: AgentRuntime, id: str, refusal_reason: WhyNot) 
                 raise RunAbandoned(run_id, doubt) from None
 
 
-async def _doubt(engine: AgentRuntime, run: RunRecord, refusal_reason: WhyNot) -> str | None:
+async def _doubt(engine: AgentRuntime, run: RunRecord, refusal_reason: RefusalReason) -> str | None:
     """Why a run will not go on; `None` if any thread of its tree has an owner, or it will be
     resumed here."""
     store = engine.store
@@ -169,22 +89,22 @@ async def _asks(store: Store, run: RunRecord) -> bool:
     return bool(len(await store.list_tickets(query)))
 
 
-async def at_rest(engine: AgentRuntime) -> None:
+async def wait_idle(engine: AgentRuntime) -> None:
     """Wait until no run is live here, and the runtime's own tasks have ended. Background tasks
     whose agents need an answer are not waited for."""
     while engine.owned or engine.active:
         if engine.owned:
-            await asyncio.wait(list(engine.owned), timeout=GLANCE)
+            await asyncio.wait(list(engine.owned), timeout=TASK_CHECK_SECONDS)
             continue
         for live in engine.active.all():
             if live.task is not None or not await _needs_answer(engine, live.thread_id):
-                await live.wait_ended(GLANCE)
+                await live.wait_ended(TASK_CHECK_SECONDS)
                 break
         else:
             return
 
 
-async def tree_at_rest(
+async def wait_tree_idle(
     engine: AgentRuntime, thread_id: str, work: Mapping[asyncio.Task[Any], str]
 ) -> None:
     """Wait until nothing in a thread's tree is live here, and no task of `work` (by thread id) is
@@ -197,13 +117,13 @@ async def tree_at_rest(
     while True:
         under_way = [task for task, thread in tuple(work.items()) if await is_of_tree(thread)]
         if under_way:
-            await asyncio.wait(under_way, timeout=GLANCE)
+            await asyncio.wait(under_way, timeout=TASK_CHECK_SECONDS)
             continue
         for live in engine.active.all():
             if not await is_of_tree(live.thread_id):
                 continue
             if live.task is not None or not await _needs_answer(engine, live.thread_id):
-                await live.wait_ended(GLANCE)
+                await live.wait_ended(TASK_CHECK_SECONDS)
                 break
         else:
             return
@@ -214,8 +134,8 @@ async def _needs_answer(engine: AgentRuntime, thread_id: str) -> bool:
     task = background.find_live_task(thread_id)
     if task is not None and task.queued:
         return True
-    for beneath in await operations.descendants(engine.store, thread_id):
-        run = await engine.store.load_run(beneath.open_run_id) if beneath.open_run_id else None
+    for child in await operations.descendants(engine.store, thread_id):
+        run = await engine.store.load_run(child.open_run_id) if child.open_run_id else None
         if run is not None and run.status is RunStatus.WAITING and await _asks(engine.store, run):
             return True
     return False

@@ -30,8 +30,8 @@ _OF_A_RUN = {
     "context": "deps=…",
     "deps": "deps_key=…",
     "dependencies": "deps=…",
-    "settings": "overrides=ModelSettings(…)",
-    "model_settings": "overrides=ModelSettings(…)",
+    "overrides": "settings=ModelSettings(…)",
+    "model_settings": "settings=ModelSettings(…)",
     "usage_limits": "budget=Budget(…)",
     "max_turns": "Agent(…, max_rounds=…)",
     "max_rounds": "Agent(…, max_rounds=…)",
@@ -46,9 +46,9 @@ _OF_A_RUN = {
     "system_prompt": "with agent.override(system_prompt=…): …",
     "tools": "with agent.override(tools=[…]): …",
     "callbacks": "Agent(…, plugins=[…]), or runtime.stream(…) and read its events",
-    "config": "the options themselves, such as thread='…' and overrides=ModelSettings(…)",
+    "config": "the options themselves, such as thread='…' and settings=ModelSettings(…)",
     "by": "principal=Principal(id=…)",
-    **{name: f"overrides=ModelSettings({name}=…)" for name in SETTINGS},
+    **{name: f"settings=ModelSettings({name}=…)" for name in SETTINGS},
 }
 """Arguments of `run`, `stream` and `submit` as people guess them, and what to write here."""
 _PRINCIPAL = "principal=Principal(id=…)"
@@ -124,7 +124,7 @@ def _wrong_call(
     called = method.__qualname__
     if unknown is not None:
         told = f"{called}() got an unexpected keyword argument {unknown!r}"
-        meant = _meant(called, unknown, known, holder)
+        meant = _suggest(called, unknown, known, holder)
         if meant is not None:
             return TypeError(f"{told}: write {meant}")
         return TypeError(f"{told}: it takes {', '.join(known) or 'no arguments'}")
@@ -132,10 +132,10 @@ def _wrong_call(
     if " positional argument" in told and " were given" in told and by_name:
         return TypeError(f"{told}: give {', '.join(by_name)} by name")
     needed = [_example(method, one) for one in parameters if one.default is one.empty]
-    return TypeError(f"{told}: write {_shown_as(called)}({', '.join(needed)})")
+    return TypeError(f"{told}: write {_render_call(called)}({', '.join(needed)})")
 
 
-def _shown_as(called: str) -> str:
+def _render_call(called: str) -> str:
     """How a method is written in a program."""
     return called.replace("Runtime.", "runtime.").replace("Agent.", "agent.")
 
@@ -148,7 +148,7 @@ def _example(method: Callable[..., Any], parameter: inspect.Parameter) -> str:
     return f"{parameter.name}={example}" if is_named else example
 
 
-def _meant(called: str, name: str, known: list[str], holder: Holder | None) -> str | None:
+def _suggest(called: str, name: str, known: list[str], holder: Holder | None) -> str | None:
     """What to write instead of an argument that a method does not take; `None` if unknown."""
     fields = () if holder is None else holder.__struct_fields__
     guesses: Iterable[str] = _OF_A_METHOD.get(name, ())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Authenticator", "Limits", "app"]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {".app": "app", ".keys": "Authenticator", ".limits": "Limits"},
     extra="server",

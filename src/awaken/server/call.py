@@ -15,23 +15,24 @@ from awaken.core.event import RunEvent
 from awaken.core.identity import Principal
 from awaken.runtime.live.follow import EventFollower
 from awaken.runtime.runtime import Runtime
-from awaken.server.client_ids import Names
+from awaken.server.client_ids import ClientIds
 
 
-class Call:
-    """A request, who makes it, and what it may use.
+class ApiCall:
+    """A request, its principal, and the runtime that carries it out.
 
-    `query` and `body` have the types that the route names.
+    `query` and `body` have the types that the route names. `ids` converts ids between the client
+    and the store.
     """
 
-    __slots__ = ("body", "names", "principal", "query", "request", "runtime")
+    __slots__ = ("body", "ids", "principal", "query", "request", "runtime")
 
     def __init__(
         self, request: Request, runtime: Runtime, principal: Principal, query: Any, body: Any
     ) -> None:
         self.request, self.runtime, self.principal = request, runtime, principal
         self.query, self.body = query, body
-        self.names = Names(principal.scope)
+        self.ids = ClientIds(principal.scope)
 
     def path(self, name: str) -> str:
         """A part of the path, as the client wrote it."""
@@ -46,8 +47,8 @@ class Call:
         return _is_one_of(self.principal.roles, roles)
 
     def has_token_maker(self, *roles: str) -> bool:
-        """Whether the maker of the stream token that the request came with has one of these roles
-        itself, whichever of them it gave to the token."""
+        """Whether the maker of the request's stream token has one of these roles itself, whichever
+        roles it gave to the token."""
         return _is_one_of(self.request.scope.get("token_maker_roles", ()), roles)
 
     @property
@@ -58,14 +59,14 @@ class Call:
 
     @property
     def token_thread_created_at(self) -> int | None:
-        """When the thread was created that the maker of the stream token saw; `None` if there was
-        no thread yet when the token was made."""
+        """When the thread of the stream token was created; `None` if there was no thread yet when
+        the token was made, or if the token's maker could not see it."""
         created_at: int | None = self.request.scope.get("token_thread_created_at")
         return created_at
 
     @property
     def terms(self) -> Terms:
-        """What the caller's key says about its use."""
+        """The terms of the caller's key: its rate, its burst and its budget."""
         terms: Terms = self.request.scope.get("terms", NO_TERMS)
         return terms
 
@@ -79,11 +80,11 @@ class Call:
         """The events of a thread, by its id inside, as `Runtime.follow` gives them, with the ids
         that this client sees."""
         events = self.runtime.follow(thread_id, after=after, tree=tree)
-        return EventFollower(_stripped(events, self.names)) if self.names.scope else events
+        return EventFollower(_strip_scope(events, self.ids)) if self.ids.scope else events
 
 
 class JsonResponse(Response):
-    """An answer in JSON."""
+    """A response in JSON."""
 
     media_type = "application/json"
 
@@ -91,8 +92,9 @@ class JsonResponse(Response):
         return dumps(content)
 
 
-class Pass(NamedTuple):
-    """A key or a session, by id: either may be taken back while a stream is open."""
+class Credential(NamedTuple):
+    """The key or session of a request, by id. Either may be revoked while a stream of the request
+    is open."""
 
     key: str | None = None
     session: str | None = None
@@ -102,7 +104,9 @@ def _is_one_of(own: Collection[str], roles: tuple[str, ...]) -> bool:
     return "admin" in own or any(role in own for role in roles)
 
 
-async def _stripped(events: EventFollower, names: Names) -> AsyncGenerator[list[RunEvent], None]:
+async def _strip_scope(
+    events: EventFollower, ids: ClientIds
+) -> AsyncGenerator[list[RunEvent], None]:
     async with aclosing(events):
         async for batch in events.batches():
-            yield [names.event(event) for event in batch]
+            yield [ids.event(event) for event in batch]

@@ -1,4 +1,5 @@
-"""Ids at the edge: clients see no scope. They are composed and stripped here, nowhere else."""
+"""Ids as clients see them: without the scope of their tenant. Scopes are added and removed here,
+nowhere else."""
 
 from __future__ import annotations
 
@@ -29,13 +30,14 @@ from awaken.core.tool import PROGRESS_ACTIVITY, ToolResult
 _replace = msgspec.structs.replace
 _PROGRESS_IDS = ("thread_id", "run_id", "parent_run_id")
 _CHILD = "child_run_id"
-"""Where a tool result, or a question, names the run of the delegate that it comes from."""
+"""The field in which a tool result or a question names the delegate's run that it comes from."""
 
 Asked = TypeVar("Asked", bound=AskedCall)
 
 
-class Names:
-    """The ids of one tenant: as clients see them (outside), and as stores have them (inside)."""
+class ClientIds:
+    """Converts the ids of one tenant between those that clients see (outside) and those in stores
+    (inside)."""
 
     __slots__ = ("_prefix", "scope")
 
@@ -54,7 +56,7 @@ class Names:
         return join_scope(self.scope, given)
 
     def inside(self, given: str) -> str:
-        """The id of a thread that should exist, which may be one that a run has made."""
+        """The id of a thread that exists already, such as one that a run has created."""
         return self._prefix + given
 
     def candidates(self, given: str) -> tuple[str, ...]:
@@ -82,33 +84,35 @@ class Names:
         return re.sub(rf"(?<![\w./@=+-]){re.escape(self._prefix)}", "", text)
 
     def reason(self, reason: TerminationReason, thread_id: str) -> TerminationReason:
-        """Why a run of a thread ended, as this tenant's clients see it: a failure quotes ids, and
-        what tools and models have said, which stays as it is."""
+        """The reason why a run of a thread ended, as this tenant's clients see it. A failure quotes
+        ids; texts of tools and models that it quotes stay as they are."""
         if not self._prefix or not isinstance(reason, Failed):
             return reason
         return Failed(value=without_scope(reason.value, thread_id))
 
-    def values(self, told: dict[str, Any], thread_id: str) -> dict[str, Any]:
+    def values(self, values: dict[str, Any], thread_id: str) -> dict[str, Any]:
         """The state or the request of a run of a thread, with the ids of the thread's tree as
         this tenant's clients see them."""
         if not self._prefix:
-            return told
-        shown: dict[str, Any] = loads(without_scope(dumps_text(told), thread_id), dict[str, Any])
-        return shown
+            return values
+        stripped: dict[str, Any] = loads(
+            without_scope(dumps_text(values), thread_id), dict[str, Any]
+        )
+        return stripped
 
-    def event(self, told: RunEvent) -> RunEvent:
+    def event(self, run_event: RunEvent) -> RunEvent:
         """An event as this tenant's clients see it."""
         if not self._prefix:
-            return told
+            return run_event
         return _replace(
-            told,
-            thread_id=self.outside(told.thread_id),
-            run_id=self.outside(told.run_id),
-            parent_run_id=self.outside_if(told.parent_run_id),
-            event=self._stripped(told.event, told.thread_id),
+            run_event,
+            thread_id=self.outside(run_event.thread_id),
+            run_id=self.outside(run_event.run_id),
+            parent_run_id=self.outside_if(run_event.parent_run_id),
+            event=self._strip_event(run_event.event, run_event.thread_id),
         )
 
-    def _stripped(self, event: AgentEvent, thread_id: str) -> AgentEvent:
+    def _strip_event(self, event: AgentEvent, thread_id: str) -> AgentEvent:
         match event:
             case RunStart():
                 return _replace(
@@ -131,27 +135,29 @@ class Names:
                 return _replace(event, message=without_scope(event.message, thread_id))
             case ToolCallDone():
                 return _replace(event, result=self._result(event.result))
-            case ToolCallResumed(result={"metadata": {"child_run_id": _} as told} as result):
-                result = {**result, "metadata": self._without_scope(told)}
+            case ToolCallResumed(result={"metadata": {"child_run_id": _} as metadata} as result):
+                result = {**result, "metadata": self._without_scope(metadata)}
                 return _replace(event, result=result)
             case MessagesSnapshot():
                 return _replace(event, messages=tuple(map(self.message, event.messages)))
             case ActivitySnapshot(content=dict() as report) if _is_progress(event):
-                ids = {name: report.get(name) for name in _PROGRESS_IDS}
-                named = {name: self.outside(id) for name, id in ids.items() if isinstance(id, str)}
+                found = {name: report.get(name) for name in _PROGRESS_IDS}
+                named = {
+                    name: self.outside(id) for name, id in found.items() if isinstance(id, str)
+                }
                 return _replace(event, content=report | named)
             case _:
                 return event
 
     def _result(self, result: ToolResult) -> ToolResult:
-        """A result that tells of a delegate: of its run, or of the question that it asks."""
+        """A tool result with the ids of a delegate's run and question as clients see them."""
         if result.suspension is not None:
-            result = _replace(result, suspension=self._suspended(result.suspension))
+            result = _replace(result, suspension=self._strip_ticket(result.suspension))
         if _CHILD in result.metadata:
             result = _replace(result, metadata=self._without_scope(result.metadata))
         return result
 
-    def _suspended(self, asked: SuspendTicket) -> SuspendTicket:
+    def _strip_ticket(self, asked: SuspendTicket) -> SuspendTicket:
         question = asked.suspension
         parameters = question.parameters
         if isinstance(parameters, dict) and _CHILD in parameters:
@@ -159,10 +165,10 @@ class Names:
         question = _replace(question, id=self.text(question.id), parameters=parameters)
         return _replace(asked, suspension=question, asker=self._asker(asked.asker))
 
-    def _without_scope(self, told: dict[str, Any]) -> dict[str, Any]:
-        """What is told of a delegate, with the id of its run as clients see it."""
-        child = told[_CHILD]
-        return {**told, _CHILD: self.outside(child) if isinstance(child, str) else child}
+    def _without_scope(self, metadata: dict[str, Any]) -> dict[str, Any]:
+        """The metadata of a delegate, with the id of its run as clients see it."""
+        child = metadata[_CHILD]
+        return {**metadata, _CHILD: self.outside(child) if isinstance(child, str) else child}
 
     def _asker(self, asker: Asker | None) -> Asker | None:
         if asker is None:
@@ -178,14 +184,14 @@ class Names:
 
     def message(self, message: Message) -> Message:
         """A message of the log, as this tenant's clients see it."""
-        made, id = message.metadata, message.id
+        metadata, id = message.metadata, message.id
         if not self._prefix:
             return message
         if id is not None and id.startswith(self._prefix) and "~" in id:
-            message = _replace(message, id=self.outside(id))  # it tells of a task, by the task's id
-        if made is None or made.run_id is None:
+            message = _replace(message, id=self.outside(id))  # the report of a task
+        if metadata is None or metadata.run_id is None:
             return message
-        return _replace(message, metadata=_replace(made, run_id=self.outside(made.run_id)))
+        return _replace(message, metadata=_replace(metadata, run_id=self.outside(metadata.run_id)))
 
     def _identity(self, identity: RunIdentity | None) -> RunIdentity | None:
         if identity is None:

@@ -1,6 +1,8 @@
-"""The edge: what a request passes before it is routed, one small step after the other.
+"""The edge: the checks that each request passes before it is routed.
 
-The step here, `Heads`, refuses requests whose head can be read in two ways.
+`Edge` runs them in order, and turns errors into answers. One check is here: `RepeatedHeaders`
+refuses requests whose headers can be read in two ways. The others are in `limits`, `origins` and
+`auth`.
 """
 
 from __future__ import annotations
@@ -17,59 +19,61 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from awaken.core.identity import Principal
-from awaken.server.client_ids import Names
-from awaken.server.errors import Refused, answer_to, in_words
+from awaken.server.client_ids import ClientIds
+from awaken.server.errors import RequestRefused, to_error_response, to_plain_text
 
 log = logging.getLogger("awaken.server")
 
 CLIENT_LEFT = 499
-"""What logs and figures have for the status of a request whose client left before any answer."""
-_IN_WORDS = "/v1/ai-sdk/"
-"""The AI SDK's client shows the text of an error's answer to people."""
+"""The status, in logs and metrics, of a request whose client left before any answer."""
+_PLAIN_TEXT_PATH = "/v1/ai-sdk/"
+"""Errors below this path are answered with plain text: the AI SDK's client shows the text to
+people."""
 
 LINGER_SECONDS = 2.0
 LINGER_BYTES = 16 * 1024 * 1024
-"""How long, and how much, a client whose body was refused may go on to send."""
+"""How many seconds, and how many bytes, a client may go on sending after its body was refused."""
 
 
 class Edge:
-    """Passes requests through its steps, and answers those that fail, there or further on."""
+    """Runs each request through the steps, and answers requests that fail in a step or in the
+    application."""
 
-    def __init__(self, app: ASGIApp, steps: Sequence[Step]) -> None:
+    def __init__(self, app: ASGIApp, steps: Sequence[EdgeStep]) -> None:
         self._app, self._steps = app, steps
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        arrival = Arrival(scope)
-        has_begun = False
+        request = EdgeRequest(scope)
+        has_started = False
 
         async def send_on(message: Message) -> None:
-            nonlocal has_begun
+            nonlocal has_started
             if message["type"] == "http.response.start":
-                has_begun = True
-                MutableHeaders(scope=message).update(arrival.headers)
+                has_started = True
+                MutableHeaders(scope=message).update(request.answer_headers)
             await send(message)
 
-        with arrival.held:
+        with request.cleanup:
             try:
                 for step in self._steps:
-                    await step.check(arrival)
-                    if arrival.answer is not None:
+                    await step.check(request)
+                    if request.answer is not None:
                         break
-                await (arrival.answer or self._app)(scope, receive, send_on)
+                await (request.answer or self._app)(scope, receive, send_on)
             except ClientDisconnect:
                 pass
             except Exception as error:
-                if has_begun:
-                    # The connection is cut, which tells the client that there would be more.
+                if has_started:
+                    # The connection is closed: the client sees that the answer is not complete.
                     log.exception("an answer broke off")
                     return
-                known = arrival.principal
-                names = Names(known.scope) if known is not None else None
-                told = answer_to(error, names)
-                answer = in_words(told) if _IN_WORDS in scope["path"] else told
+                principal = request.principal
+                ids = ClientIds(principal.scope) if principal is not None else None
+                response = to_error_response(error, ids)
+                answer = to_plain_text(response) if _PLAIN_TEXT_PATH in scope["path"] else response
                 if answer.headers.get("connection") == "close":
                     await _answer_last(answer, receive, send_on)
                 else:
@@ -77,8 +81,9 @@ class Edge:
 
 
 async def _answer_last(answer: Response, receive: Receive, send: Send) -> None:
-    """Answer, and close the connection a moment later. What the client still sends until then is
-    read and dropped: a connection that is closed while its client sends would lose the answer."""
+    """Send an answer, and close the connection a moment later. Bytes that the client sends until
+    then are dropped: if a connection is closed while its client sends, the client loses the answer.
+    """
     start = {"status": answer.status_code, "headers": answer.raw_headers}
     await send({"type": "http.response.start", **start})
     await send({"type": "http.response.body", "body": answer.body, "more_body": True})
@@ -93,58 +98,60 @@ async def _answer_last(answer: Response, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-class Step(Protocol):
+class EdgeStep(Protocol):
     """One check of the edge."""
 
-    async def check(self, arrival: Arrival) -> None:
+    async def check(self, request: EdgeRequest) -> None:
         """
         Raises:
-            Refused: the request goes no further.
+            RequestRefused: the request goes no further.
         """
         ...
 
 
-class Arrival:
-    """The head of a request on its way through the edge, and what the steps make of it.
+class EdgeRequest:
+    """The head of a request, and what the steps of the edge have set.
 
-    - `answer` ends the request if a step sets it: it is a preflight.
-    - `headers` go out with the answer, whatever that is.
-    - `held` is given back when the answer is over.
+    - `answer`: a step sets it to answer the request itself, such as a preflight.
+    - `answer_headers` are added to the answer, whatever it is.
+    - `cleanup` has the callbacks that run when the answer is over.
     """
 
-    __slots__ = ("answer", "headers", "held", "request_headers", "scope")
+    __slots__ = ("answer", "answer_headers", "cleanup", "headers", "scope")
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.request_headers = Headers(scope=scope)
+        self.headers = Headers(scope=scope)
         self.answer: Response | None = None
-        self.headers: dict[str, str] = {"x-content-type-options": "nosniff"}
-        self.held = ExitStack()
+        self.answer_headers: dict[str, str] = {"x-content-type-options": "nosniff"}
+        self.cleanup = ExitStack()
 
     @property
     def principal(self) -> Principal | None:
-        """Who makes the request, once that is known."""
+        """The principal that makes the request; `None` before it is authenticated, or without a
+        key."""
         principal: Principal | None = self.scope.get("principal")
         return principal
 
 
-_ONCE = frozenset({b"host", b"origin", b"last-event-id", b"idempotency-key", b"if-match"})
-"""Headers that decide something. Given twice, a proxy and this server could each go by another."""
+_UNIQUE_HEADERS = frozenset({b"host", b"origin", b"last-event-id", b"idempotency-key", b"if-match"})
+"""Headers that may occur once. If one occurred twice, a proxy and this server could each obey
+another of the two."""
 
 
-class Heads:
-    """Refuses requests that give a header twice which they may give once."""
+class RepeatedHeaders:
+    """Refuses requests that repeat one of `_UNIQUE_HEADERS`."""
 
-    async def check(self, arrival: Arrival) -> None:
+    async def check(self, request: EdgeRequest) -> None:
         seen = set[bytes]()
-        for name, _ in arrival.scope["headers"]:
-            if name in _ONCE:
+        for name, _ in request.scope["headers"]:
+            if name in _UNIQUE_HEADERS:
                 if name in seen:
-                    raise Refused(400, "bad_header", f"{name.decode()!r} is given twice")
+                    raise RequestRefused(400, "bad_header", f"{name.decode()!r} is given twice")
                 seen.add(name)
 
 
 def own_path(scope: Scope) -> str:
-    """The path of a request, wherever the application is mounted."""
+    """The path of a request, without the prefix under which the application is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))

@@ -1,4 +1,4 @@
-"""What goes wrong, as clients are told: one table from exceptions to answers."""
+"""Errors as clients see them: one table from exceptions to answers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from awaken import errors
 from awaken.codec import Json, loads
 from awaken.ids import UUID7
 from awaken.server.call import JsonResponse
-from awaken.server.client_ids import Names
+from awaken.server.client_ids import ClientIds
 from awaken.server.protocols.base import BadRequest
 
 log = logging.getLogger("awaken.server")
 
-UNKNOWN = "there is no such {}, or this key may not see it"
+NOT_FOUND = "there is no such {}, or this key may not see it"
 
 
 class ErrorDetail(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,8 +36,8 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorDetail
 
 
-class Refused(Exception):
-    """A request that is refused, with the answer to it."""
+class RequestRefused(Exception):
+    """The request is refused. The attributes are what the answer says."""
 
     def __init__(
         self,
@@ -54,15 +54,15 @@ class Refused(Exception):
         self.headers = headers
 
 
-def unknown(what: str) -> Refused:
-    """The refusal of what does not exist, belongs to another scope or may not be seen: clients
+def not_found_error(what: str) -> RequestRefused:
+    """The refusal if a thing does not exist, belongs to another scope or may not be seen: clients
     cannot tell which."""
-    return Refused(404, "not_found", UNKNOWN.format(what))
+    return RequestRefused(404, "not_found", NOT_FOUND.format(what))
 
 
-def unauthorized(why: str) -> Refused:
-    """The refusal of a request whose sender is not known."""
-    return Refused(
+def authentication_error(why: str) -> RequestRefused:
+    """The refusal of a request without valid credentials."""
+    return RequestRefused(
         401,
         "unauthorized",
         why,
@@ -71,92 +71,98 @@ def unauthorized(why: str) -> Refused:
     )
 
 
-class _Told(NamedTuple):
-    """How an exception is answered. `text` stands in for the exception's own text, where that
-    names what is none of the client's business. `shows` are attributes that become details."""
+class _ErrorAnswer(NamedTuple):
+    """The answer to an exception. `text` replaces the exception's own text where that names
+    internals. `details` are the attributes of the exception that are sent to the client."""
 
     status: int
     code: str
     text: str | None = None
-    shows: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
 
 
 _AWAY = "the server cannot do this now: try again"
-_TABLE: dict[type[Exception], _Told] = {
-    errors.InvalidId: _Told(400, "invalid_id"),
-    errors.ConfigError: _Told(400, "bad_request"),
-    errors.InvalidRecord: _Told(400, "bad_request"),
-    errors.CommitTooLarge: _Told(413, "too_large"),
-    errors.AgentNotFound: _Told(404, "agent_not_found", UNKNOWN.format("agent")),
-    errors.NotFound: _Told(404, "not_found", UNKNOWN.format("thread, run or event")),
-    errors.BlobNotFound: _Told(404, "not_found", UNKNOWN.format("file")),
-    errors.ThreadBusy: _Told(409, "thread_busy", shows=("run_id",)),
-    errors.ThreadOwned: _Told(409, "thread_busy", "a run of the thread has not ended"),
-    errors.ThreadAlreadyRunning: _Told(409, "thread_busy", "a run of the thread has not ended"),
-    errors.ThreadDeleted: _Told(409, "thread_deleted"),
-    errors.RunOpen: _Told(409, "run_open", shows=("run_id",)),
-    errors.AlreadyExists: _Told(409, "already_exists"),
-    errors.ToolIdConflict: _Told(409, "tool_conflict"),
-    errors.DecisionRefused: _Told(409, "decision_refused"),
-    errors.InvalidResume: _Told(409, "decision_refused"),
-    errors.ArgumentsRefused: _Told(409, "invalid_arguments"),
-    errors.InvalidCursor: _Told(410, "cursor_gone", shows=("last",)),
-    errors.VersionConflict: _Told(412, "version_conflict", shows=("actual",)),
-    errors.KeyReused: _Told(422, "key_reused"),
-    errors.StoreUnavailable: _Told(503, "store_unavailable", _AWAY),
-    errors.CommitUnknown: _Told(503, "store_unavailable", _AWAY),
-    errors.LeaseLost: _Told(503, "lease_lost", _AWAY),
-    errors.UnreadableRecord: _Told(
+_TABLE: dict[type[Exception], _ErrorAnswer] = {
+    errors.InvalidId: _ErrorAnswer(400, "invalid_id"),
+    errors.ConfigError: _ErrorAnswer(400, "bad_request"),
+    errors.InvalidRecord: _ErrorAnswer(400, "bad_request"),
+    errors.CommitTooLarge: _ErrorAnswer(413, "too_large"),
+    errors.AgentNotFound: _ErrorAnswer(404, "agent_not_found", NOT_FOUND.format("agent")),
+    errors.NotFound: _ErrorAnswer(404, "not_found", NOT_FOUND.format("thread, run or event")),
+    errors.BlobNotFound: _ErrorAnswer(404, "not_found", NOT_FOUND.format("file")),
+    errors.ThreadBusy: _ErrorAnswer(409, "thread_busy", details=("run_id",)),
+    errors.ThreadOwned: _ErrorAnswer(409, "thread_busy", "a run of the thread has not ended"),
+    errors.ThreadAlreadyRunning: _ErrorAnswer(
+        409, "thread_busy", "a run of the thread has not ended"
+    ),
+    errors.ThreadDeleted: _ErrorAnswer(409, "thread_deleted"),
+    errors.RunOpen: _ErrorAnswer(409, "run_open", details=("run_id",)),
+    errors.AlreadyExists: _ErrorAnswer(409, "already_exists"),
+    errors.ToolIdConflict: _ErrorAnswer(409, "tool_conflict"),
+    errors.DecisionRefused: _ErrorAnswer(409, "decision_refused"),
+    errors.InvalidResume: _ErrorAnswer(409, "decision_refused"),
+    errors.ArgumentsRefused: _ErrorAnswer(409, "invalid_arguments"),
+    errors.InvalidCursor: _ErrorAnswer(410, "cursor_gone", details=("last",)),
+    errors.VersionConflict: _ErrorAnswer(412, "version_conflict", details=("actual",)),
+    errors.KeyReused: _ErrorAnswer(422, "key_reused"),
+    errors.StoreUnavailable: _ErrorAnswer(503, "store_unavailable", _AWAY),
+    errors.CommitUnknown: _ErrorAnswer(503, "store_unavailable", _AWAY),
+    errors.LeaseLost: _ErrorAnswer(503, "lease_lost", _AWAY),
+    errors.UnreadableRecord: _ErrorAnswer(
         500,
         "unreadable",
         "a stored part of this cannot be read: the server's log names it, and `awaken db check` "
         "lists it",
     ),
-    errors.RunLeft: _Told(503, "draining", _AWAY),
+    errors.RunLeft: _ErrorAnswer(503, "draining", _AWAY),
 }
-"""The exceptions that a client can cause. One that is not here is answered by its base class, and
-one without such a base class is an error of ours."""
+"""The exceptions that a client can cause. An exception that is not here is answered like its base
+class; if no base class is here either, it is an internal error."""
 
 
-def refusal_of(error: Exception) -> Refused:
-    """The refusal that an exception stands for. An exception that no client can cause is logged
-    with an id, and the client is told the id and nothing else."""
-    if isinstance(error, Refused):
+def to_refusal(error: Exception) -> RequestRefused:
+    """The refusal for an exception. An exception that no client can cause is logged with an id, and
+    the client gets the id and nothing else."""
+    if isinstance(error, RequestRefused):
         return error
     if isinstance(error, BadRequest):
-        return Refused(400, error.code, str(error))
-    told = next((_TABLE[kind] for kind in type(error).__mro__ if kind in _TABLE), None)
-    if told is None:
+        return RequestRefused(400, error.code, str(error))
+    answer = next((_TABLE[kind] for kind in type(error).__mro__ if kind in _TABLE), None)
+    if answer is None:
         id = UUID7.new()
         log.error("error %s: a request failed", id, exc_info=error)
-        return Refused(500, "internal", f"the server failed; its log has the error under {id}")
-    details = {name: getattr(error, name) for name in told.shows}
-    headers = {"retry-after": "1"} if told.status == 503 else None
-    return Refused(told.status, told.code, told.text or str(error), headers=headers, **details)
+        return RequestRefused(
+            500, "internal", f"the server failed; its log has the error under {id}"
+        )
+    details = {name: getattr(error, name) for name in answer.details}
+    headers = {"retry-after": "1"} if answer.status == 503 else None
+    return RequestRefused(
+        answer.status, answer.code, answer.text or str(error), headers=headers, **details
+    )
 
 
-def answer_to(error: Exception, names: Names | None = None) -> JsonResponse:
-    """The answer to a request that has failed, with ids as the client sees them."""
-    refused = refusal_of(error)
-    strip = names.text if names is not None else str
+def to_error_response(error: Exception, ids: ClientIds | None = None) -> JsonResponse:
+    """The response to a request that has failed, with ids as the client sees them."""
+    refusal = to_refusal(error)
+    strip = ids.text if ids is not None else str
     details = {
         name: strip(value) if isinstance(value, str) else value
-        for name, value in refused.details.items()
+        for name, value in refusal.details.items()
     }
     body = ErrorDetail(
-        code=refused.code,
-        message=strip(str(refused)),
-        hint=refused.hint,
+        code=refusal.code,
+        message=strip(str(refusal)),
+        hint=refusal.hint,
         details=details or None,
     )
     return JsonResponse(
-        ErrorBody(error=body), status_code=refused.status, headers=dict(refused.headers or {})
+        ErrorBody(error=body), status_code=refusal.status, headers=dict(refusal.headers or {})
     )
 
 
-def in_words(answer: JsonResponse) -> Response:
-    """The message and the hint of such an answer, for clients that show its text to people. The
-    code is in a header."""
+def to_plain_text(answer: JsonResponse) -> Response:
+    """An error response as plain text, for clients that show the text to people: the message and
+    the hint. The code is in a header."""
     error = loads(bytes(answer.body), ErrorBody).error
     text = f"{error.message}; {error.hint}" if error.hint else error.message
     headers = {name: value for name, value in answer.headers.items() if "content-" not in name}

@@ -13,10 +13,10 @@ from awaken.clock import Clock
 from awaken.core.store.store import Store
 from awaken.errors import AwakenError, StoreError
 from awaken.runtime.runtime import Runtime
-from awaken.server.call import Call, JsonResponse
+from awaken.server.call import ApiCall, JsonResponse
 from awaken.server.route import Route
 
-PATIENCE = 1.0
+STORE_SECONDS = 1.0
 """Seconds in which the store has to answer."""
 PROBE_SECONDS = 10.0
 """Seconds between two small writes to a store that has refused one."""
@@ -44,16 +44,16 @@ class Readiness(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WriteProbe:
-    """Finds out whether a store that refused a write takes writes again."""
+    """Checks whether a store that refused a write accepts writes again."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._tried_at = -math.inf
 
-    async def takes_writes(self, store: Store) -> bool:
-        """Whether the store takes writes, as far as is known. After a refused write a small one is
-        tried, at most every `PROBE_SECONDS`; any other write that it takes counts as well.
-        """
+    async def accepts_writes(self, store: Store) -> bool:
+        """Whether the store accepts writes, as far as is known. After a refused write, a small
+        write is tried at most every `PROBE_SECONDS`; any other write that the store accepts counts
+        as well."""
         now = self._clock.monotonic()
         if store.is_refusing_writes and now - self._tried_at >= PROBE_SECONDS:
             self._tried_at = now
@@ -62,8 +62,8 @@ class WriteProbe:
         return not store.is_refusing_writes
 
 
-async def readiness(runtime: Runtime, probe: WriteProbe) -> Readiness:
-    """What the process can do now; answers within a second."""
+async def check_readiness(runtime: Runtime, probe: WriteProbe) -> Readiness:
+    """The state of the process, of its store and of its live bus; returns within about a second."""
     store = await _store(runtime, probe)
     lease = OK if runtime.store.lease.held else "lost"
     draining = runtime.is_draining
@@ -85,23 +85,23 @@ def _bus(runtime: Runtime) -> str | None:
 
 async def _store(runtime: Runtime, probe: WriteProbe) -> str:
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(STORE_SECONDS):
             await runtime.store.check()
-            takes_writes = await probe.takes_writes(runtime.store)
+            accepts_writes = await probe.accepts_writes(runtime.store)
     except TimeoutError:
-        return f"did not answer within {PATIENCE:g} s"
+        return f"did not answer within {STORE_SECONDS:g} s"
     except AwakenError:
-        return "away"  # its text may name files or hosts, which are no one's business outside
-    return OK if takes_writes else "refuses writes"
+        return "away"  # the error's text may name files or hosts, which clients must not see
+    return OK if accepts_writes else "refuses writes"
 
 
-async def live(call: Call) -> ASGIApp:
+async def live(call: ApiCall) -> ASGIApp:
     # A process whose loop is blocked does not answer at all.
     return JsonResponse(Liveness())
 
 
-async def ready(call: Call) -> ASGIApp:
-    found = await readiness(call.runtime, call.request.app.state.write_probe)
+async def ready(call: ApiCall) -> ASGIApp:
+    found = await check_readiness(call.runtime, call.request.app.state.write_probe)
     return JsonResponse(found, status_code=200 if found.ready else 503)
 
 

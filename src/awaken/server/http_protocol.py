@@ -1,4 +1,4 @@
-"""HTTP as the server speaks it: uvicorn's, with patience and size limited."""
+"""Uvicorn's HTTP protocol, with limits on the head of a request and on slow clients."""
 
 from __future__ import annotations
 
@@ -7,114 +7,117 @@ import asyncio
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from awaken.server.edge import LINGER_SECONDS
-from awaken.server.sse import PATIENCE
+from awaken.server.sse import STUCK_SECONDS
 
 HEAD_SECONDS = 20.0
-"""How long a client may take for the head of a request."""
+"""The seconds that a client may take to send the head of a request."""
 HEAD_BYTES = 64 * 1024
-"""How long the head of a request may be: its address and its headers."""
+"""The most bytes in the head of a request: its address and its headers."""
 _TOO_LARGE = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\n"
     b"content-length: 0\r\nconnection: close\r\n\r\n"
 )
 
 
-class PatientHttp(HttpToolsProtocol):
-    """Cuts off clients that keep a connection for nothing.
+class LimitedHttpProtocol(HttpToolsProtocol):
+    """Closes the connections of clients that block them:
 
-    - One that takes nothing of what was written for `PATIENCE` seconds. Closing its connection
-      would not do: the transport would wait for the client to take the rest.
-    - One that has not sent the head of a request `HEAD_SECONDS` after it has connected, or after it
-      has sent anything since its last answer.
-    - One whose head has more than `HEAD_BYTES`. It gets a 431.
+    - A client that has received no byte of what was written for `STUCK_SECONDS`. Its connection is
+      aborted: if it were closed, the transport would wait for the client to take the rest.
+    - A client that has not sent the head of a request `HEAD_SECONDS` after it has connected, or
+      after the first byte that it sent since its last answer.
+    - A client whose head has more than `HEAD_BYTES`. It gets a 431.
     """
 
-    _looking: asyncio.TimerHandle | None = None
-    _left = 0
-    _waiting: asyncio.TimerHandle | None = None
+    _stuck_timer: asyncio.TimerHandle | None = None
+    _unsent = 0
+    _head_timer: asyncio.TimerHandle | None = None
     _is_in_head = _is_refused = False
-    _head = 0
+    _head_bytes = 0
 
     # -- the head of a request ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._wait_for_head()
+        self._start_head_timer()
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
             return
-        answering: RequestResponseCycle | None = self.cycle
-        is_idle = answering is None or answering.response_complete
-        if is_idle and self._waiting is None:
-            self._wait_for_head()
+        cycle: RequestResponseCycle | None = self.cycle
+        is_idle = cycle is None or cycle.response_complete
+        if is_idle and self._head_timer is None:
+            self._start_head_timer()
         super().data_received(data)
         if self._is_in_head:
-            self._head += len(data)
-            if self._head > HEAD_BYTES:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES:
                 self.send_400_response("")
 
     def on_message_begin(self) -> None:
-        self._is_in_head, self._head = True, 0
+        self._is_in_head, self._head_bytes = True, 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
-        self._stop_waiting()
-        self._head = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
-        if self._head > HEAD_BYTES:
-            raise ValueError("the head is too long")  # the parser tells `send_400_response`
+        self._stop_head_timer()
+        self._head_bytes = len(self.url) + sum(
+            len(name) + len(value) for name, value in self.headers
+        )
+        if self._head_bytes > HEAD_BYTES:
+            raise ValueError("the head is too long")  # the parser then calls `send_400_response`
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        if self._head <= HEAD_BYTES:
+        if self._head_bytes <= HEAD_BYTES:
             super().send_400_response(msg)
             return
         self._is_refused = True
-        self._stop_waiting()
+        self._stop_head_timer()
         self.transport.write(_TOO_LARGE)
         self.transport.write_eof()
-        # What it still sends is dropped: to close the connection now would take the answer away.
-        self._waiting = self.loop.call_later(LINGER_SECONDS, self._give_up)
+        # Bytes that the client still sends are dropped. If the connection were closed now, the
+        # client would lose the answer.
+        self._head_timer = self.loop.call_later(LINGER_SECONDS, self._abort)
 
-    def _wait_for_head(self) -> None:
-        self._waiting = self.loop.call_later(HEAD_SECONDS, self._give_up)
+    def _start_head_timer(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._abort)
 
-    def _stop_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
-    def _give_up(self) -> None:
-        self._waiting = None
+    def _abort(self) -> None:
+        self._head_timer = None
         self.transport.abort()
 
-    # -- an answer that is not taken ----------------------------------------------------------
+    # -- a client that does not read ----------------------------------------------------------
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._look_later()
+        self._start_stuck_timer()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop_looking()
+        self._stop_stuck_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._stop_looking()
-        self._stop_waiting()
+        self._stop_stuck_timer()
+        self._stop_head_timer()
 
-    def _look_later(self) -> None:
-        self._left = self.transport.get_write_buffer_size()
-        self._looking = self.loop.call_later(PATIENCE, self._look)
+    def _start_stuck_timer(self) -> None:
+        self._unsent = self.transport.get_write_buffer_size()
+        self._stuck_timer = self.loop.call_later(STUCK_SECONDS, self._check_progress)
 
-    def _stop_looking(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
-            self._looking = None
+    def _stop_stuck_timer(self) -> None:
+        if self._stuck_timer is not None:
+            self._stuck_timer.cancel()
+            self._stuck_timer = None
 
-    def _look(self) -> None:
-        if self.transport.get_write_buffer_size() < self._left:
-            self._look_later()
+    def _check_progress(self) -> None:
+        if self.transport.get_write_buffer_size() < self._unsent:
+            self._start_stuck_timer()
         else:
             self.transport.abort()

@@ -1,8 +1,7 @@
-"""Keys: who a client is. They live in a TOML file, which is read again when it changes, or in the
-store.
+"""API keys. They are in a TOML file, which is read again when it changes, or in the store.
 
-A key is `awk_<id>_<secret>`. What is kept of it is the SHA-256 of the whole key; beside the keys is
-the secret that signs stream tokens. Only its owner may read a file of keys.
+A key is `awk_<id>_<secret>`. Only the SHA-256 of the whole key is stored. The secret that signs
+stream tokens is stored beside the keys. Only its owner may read a key file.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from awaken.errors import ConfigError
 log = logging.getLogger("awaken.server")
 
 IN_STORE = "store"
-"""What stands in place of a file's name if the keys are in the store."""
+"""The value that is given instead of a file's name if the keys are in the store."""
 _KEY = re.compile(r"awk_([a-z0-9]{1,32})_([A-Za-z0-9_-]{43})")
 _NO_HASH = "0" * 64
 Version = tuple[int, int, int] | None
@@ -39,47 +38,49 @@ Version = tuple[int, int, int] | None
 
 @runtime_checkable
 class Authenticator(Protocol):
-    """Tells who makes a request, from its headers. Write one for OIDC, mTLS or sessions."""
+    """Finds the principal of a request from its headers. Write one for OIDC, mTLS or sessions."""
 
     def authenticate(self, head: Mapping[str, str]) -> Principal | None:
-        """Returns `None` if the headers show no one that this server knows. The names of headers
-        may be asked for in any case."""
+        """Returns `None` if the headers identify no principal. The names of headers are found in
+        upper and lower case."""
         ...
 
 
 class Keys(Protocol):
-    """Where the keys of clients are."""
+    """The keys of clients, in a file or in a store."""
 
     async def find(self, id: str) -> KeyEntry | None:
-        """The key as it is at this moment."""
+        """The present entry of a key; `None` if there is no such key."""
         ...
 
     async def token_secret(self) -> str | None:
-        """What signs stream tokens, if it is kept with the keys."""
+        """The secret that signs stream tokens, if it is stored with the keys."""
         ...
 
 
-async def known_key(keys: Keys, head: Mapping[str, str]) -> tuple[str, KeyEntry] | None:
-    """The id and the entry of the key that a request came with, if that is a good one."""
-    given = bearer(head) or ""
-    found = _KEY.fullmatch(given)
+async def find_key(keys: Keys, head: Mapping[str, str]) -> tuple[str, KeyEntry] | None:
+    """The id and the entry of the key in a request's headers; `None` if there is no valid one."""
+    key = bearer(head) or ""
+    found = _KEY.fullmatch(key)
     entry = await keys.find(found[1]) if found is not None else None
-    # Compared in any case: an unknown id must not be answered sooner than a wrong secret.
-    digest = hashlib.sha256(given.encode()).hexdigest()
-    kept = entry.sha256 if entry is not None else _NO_HASH
-    if not hmac.compare_digest(digest, kept) or entry is None or found is None:
+    # The digests are compared even for an unknown id: its answer must not come sooner than the
+    # answer to a wrong secret.
+    digest = hashlib.sha256(key.encode()).hexdigest()
+    expected = entry.sha256 if entry is not None else _NO_HASH
+    if not hmac.compare_digest(digest, expected) or entry is None or found is None:
         return None
     return found[1], entry
 
 
 def bearer(head: Mapping[str, str]) -> str | None:
     """The credentials of an `Authorization: Bearer` header."""
-    scheme, _, given = head.get("authorization", "").partition(" ")
-    return given.strip() if scheme.lower() == "bearer" and given.strip() else None
+    scheme, _, credentials = head.get("authorization", "").partition(" ")
+    credentials = credentials.strip()
+    return credentials if credentials and scheme.lower() == "bearer" else None
 
 
-class KeySaid(TypedDict, total=False):
-    """What a new key is to be; see `KeyEntry`."""
+class KeyOptions(TypedDict, total=False):
+    """The fields of a new key; see `KeyEntry`."""
 
     roles: Required[Iterable[str]]
     name: str | None
@@ -90,17 +91,17 @@ class KeySaid(TypedDict, total=False):
     budget: Budget | None
 
 
-def make_key(said: KeySaid) -> tuple[str, str, KeyEntry]:
+def make_key(options: KeyOptions) -> tuple[str, str, KeyEntry]:
     """A new key: its id, the key itself, and its entry.
 
     Raises:
-        ConfigError: it says something that cannot be meant.
+        ConfigError: the options do not make a valid key.
     """
     id = secrets.token_hex(6)
     key = f"awk_{id}_{secrets.token_urlsafe(32)}"
     sha256 = hashlib.sha256(key.encode()).hexdigest()
     try:
-        entry = msgspec.convert({"sha256": sha256, **said}, KeyEntry)
+        entry = msgspec.convert({"sha256": sha256, **options}, KeyEntry)
     except msgspec.ValidationError as error:
         raise ConfigError(f"this cannot be a key: {error}") from error
     _check("this cannot be a key", entry)
@@ -127,7 +128,7 @@ def _check(where: str, entry: KeyEntry) -> None:
 
 
 class StoreKeys:
-    """The keys in a store. Each request asks for its own: one that is revoked is refused at once,
+    """The keys in a store. The key of each request is loaded, so a revoked key is refused at once,
     on every node."""
 
     def __init__(self, access: Access) -> None:
@@ -140,13 +141,13 @@ class StoreKeys:
         return None  # the store has one for all servers, with keys or without
 
 
-async def add_to_store(access: Access, **said: Unpack[KeySaid]) -> str:
-    """Add a key to a store. Returns the key, which no one can read from there.
+async def add_to_store(access: Access, **options: Unpack[KeyOptions]) -> str:
+    """Add a key to a store. Returns the key, which cannot be read from there.
 
     Raises:
-        ConfigError: it says something that cannot be meant.
+        ConfigError: the options do not make a valid key.
     """
-    id, key, entry = make_key(said)
+    id, key, entry = make_key(options)
     await access.add_key(id, entry)
     return key
 
@@ -164,12 +165,12 @@ async def revoke_in_store(access: Access, id: str) -> None:
 
 
 class FileEntry(KeyEntry, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A key as the file has it: a person wrote it, so every word has to be known."""
+    """A key in a file. People edit the file, so unknown fields are refused."""
 
 
 class KeyFileContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What stands in a key file. `token_secret` signs stream tokens: nodes that share the file
-    accept each other's."""
+    """The content of a key file. `token_secret` signs stream tokens: nodes that share the file
+    accept each other's tokens."""
 
     token_secret: str | None = None
     keys: dict[str, FileEntry] = {}
@@ -179,7 +180,7 @@ class KeyFile:
     """The keys of a file, as it is now.
 
     Raises:
-        ConfigError: the file cannot be read, or says something that cannot be meant.
+        ConfigError: the file cannot be read, or has an invalid key.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -189,18 +190,18 @@ class KeyFile:
 
     @property
     def content(self) -> KeyFileContent:
-        """The keys; read again if the file has changed. A file that is gone, or cannot be
-        understood, leaves them as they were, and the log says so."""
+        """The keys; they are read again if the file has changed. If the file is missing or invalid,
+        the keys stay as they were, and an error is logged."""
         version = _version_of(self.path)
         if version != self._version:
             self._version = version
             try:
-                self.read_again()
+                self.reload()
             except ConfigError as error:
                 log.error("the keys stay as they were: %s", error)
         return self._content
 
-    def read_again(self) -> None:
+    def reload(self) -> None:
         """
         Raises:
             ConfigError: the file cannot be read; the keys stay as they were.
@@ -217,7 +218,7 @@ class KeyFile:
 def read_keys(path: Path) -> KeyFileContent:
     """
     Raises:
-        ConfigError: the file cannot be read, or says something that cannot be meant.
+        ConfigError: the file cannot be read, or has an invalid key.
     """
     try:
         content = msgspec.convert(tomllib.loads(path.read_text()), KeyFileContent)
@@ -233,7 +234,7 @@ def read_keys(path: Path) -> KeyFileContent:
 
 
 def _version_of(path: Path) -> Version:
-    """Changes whenever the file does; `None` if it is not there."""
+    """A value that changes whenever the file does; `None` if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -241,15 +242,15 @@ def _version_of(path: Path) -> Version:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def add_key(path: Path, **said: Unpack[KeySaid]) -> str:
-    """Add a key to a file, which is made if there is none. Returns the key, which no one can read
+def add_key(path: Path, **options: Unpack[KeyOptions]) -> str:
+    """Add a key to a file, which is created if there is none. Returns the key, which cannot be read
     from the file.
 
     Raises:
-        ConfigError: the file cannot be read or written, or it cannot be meant.
+        ConfigError: the file cannot be read or written, or the options do not make a valid key.
     """
     text = path.read_text() if path.exists() else f"token_secret = {_toml(secrets.token_hex(32))}\n"
-    id, key, entry = make_key(said)
+    id, key, entry = make_key(options)
     fields = msgspec.to_builtins(entry)  # without what is left out
     lines = [f"\n[keys.{id}]", *(f"{name} = {_toml(value)}" for name, value in fields.items())]
     _write(path, text.rstrip("\n") + "\n" + "\n".join(lines) + "\n")
@@ -257,7 +258,7 @@ def add_key(path: Path, **said: Unpack[KeySaid]) -> str:
 
 
 def revoke_key(path: Path, id: str) -> None:
-    """Take a key out of a file; the rest of the file, with its comments, stays as it is.
+    """Remove a key from a file; the rest of the file, with its comments, stays as it is.
 
     Raises:
         ConfigError: there is no such key, the file cannot be read or written, or the key stands in
@@ -287,21 +288,22 @@ def _has_keys(text: str, keys: Mapping[str, FileEntry]) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file, readable by its owner only, so that no reader sees a half of it."""
-    made = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    """Replace a file, readable by its owner only. No reader sees a half of it."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
             file.write(text)
-        read_keys(made)
-        os.replace(made, path)
+        read_keys(temporary)
+        os.replace(temporary, path)
     except OSError as error:
         raise ConfigError(f"the key file {str(path)!r} cannot be written: {error}") from error
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _toml(value: object) -> str:
-    """A value as TOML has it. What JSON writes is TOML, but for tables."""
+    """A value as TOML text. JSON text is TOML, except for objects."""
     if isinstance(value, dict):
         inside = ", ".join(f"{name} = {_toml(one)}" for name, one in value.items())
         return f"{{ {inside} }}"

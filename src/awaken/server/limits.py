@@ -1,4 +1,4 @@
-"""How much a client may ask of the server at once."""
+"""Limits: how many requests, streams and runs a client may have at once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import msgspec
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.access import NO_TERMS, Terms
 from awaken.core.budget import LIMITS, Budget
-from awaken.server.edge import Arrival, own_path
-from awaken.server.errors import Refused
+from awaken.server.edge import EdgeRequest, own_path
+from awaken.server.errors import RequestRefused
 
-_MOST_BUCKETS = 10_000
+_MAX_BUCKETS = 10_000
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,109 +42,110 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     open_runs: int | None = None
 
 
-def too_many(code: str, message: str, seconds: float = 1.0) -> Refused:
-    """The refusal of a client that asks too much."""
+def limit_error(code: str, message: str, seconds: float = 1.0) -> RequestRefused:
+    """The refusal of a request beyond a limit; the client may try again after `seconds`."""
     wait = str(max(1, math.ceil(seconds)))
-    return Refused(429, code, message, headers={"retry-after": wait})
+    return RequestRefused(429, code, message, headers={"retry-after": wait})
 
 
-class Connections:
+class ConnectionLimit:
     """Refuses requests while too many are being answered."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._now = most, 0
+    def __init__(self, limit: int) -> None:
+        self._limit, self._now = limit, 0
 
-    async def check(self, arrival: Arrival) -> None:
-        if _is_health(arrival):
+    async def check(self, request: EdgeRequest) -> None:
+        if _is_health(request):
             return
-        if self._now >= self._most:
-            raise Refused(
+        if self._now >= self._limit:
+            raise RequestRefused(
                 503, "too_many_connections", "the server is busy", headers={"retry-after": "1"}
             )
         self._now += 1
-        arrival.held.callback(self._leave)
+        request.cleanup.callback(self._release)
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         self._now -= 1
 
 
-class Shares:
-    """Refuses requests of a scope, or of strangers, that have their share of the connections: what
-    one tenant leaves open takes nothing from others."""
+class ShareLimit:
+    """Refuses requests of one scope, or of all clients without a key, beyond their share of the
+    connections, so that no tenant can use up all of them."""
 
     def __init__(self, limits: Limits) -> None:
-        self._of_scope = max(1, int(limits.connections * limits.scope_share))
-        self._of_strangers = max(1, int(limits.connections * limits.stranger_share))
+        self._scope_limit = max(1, int(limits.connections * limits.scope_share))
+        self._stranger_limit = max(1, int(limits.connections * limits.stranger_share))
         self._now: Counter[str | None] = Counter()
 
-    async def check(self, arrival: Arrival) -> None:
-        if _is_health(arrival):
+    async def check(self, request: EdgeRequest) -> None:
+        if _is_health(request):
             return
-        known = arrival.principal
-        whose = known.scope if known is not None else None
-        if self._now[whose] >= (self._of_scope if known is not None else self._of_strangers):
-            raise too_many(
+        principal = request.principal
+        scope = principal.scope if principal is not None else None
+        limit = self._scope_limit if principal is not None else self._stranger_limit
+        if self._now[scope] >= limit:
+            raise limit_error(
                 "too_many_connections", "too many requests are open: wait for one to end"
             )
-        self._now[whose] += 1
-        arrival.held.callback(self._leave, whose)
+        self._now[scope] += 1
+        request.cleanup.callback(self._release, scope)
 
-    def _leave(self, whose: str | None) -> None:
-        self._now[whose] -= 1
-        if not self._now[whose]:
-            del self._now[whose]
-
-
-def _is_health(arrival: Arrival) -> bool:
-    """Whether an orchestrator asks: it ends a process that does not answer."""
-    return own_path(arrival.scope).startswith("/health")
+    def _release(self, scope: str | None) -> None:
+        self._now[scope] -= 1
+        if not self._now[scope]:
+            del self._now[scope]
 
 
-class Rates:
+def _is_health(request: EdgeRequest) -> bool:
+    """Whether it is a health check: an orchestrator kills a process that does not answer these."""
+    return own_path(request.scope).startswith("/health")
+
+
+class RateLimit:
     """Refuses requests of keys that make too many. Each principal has a bucket of tokens, which
-    fills at its rate up to its burst; a request takes one out."""
+    fills at its rate up to its burst; a request takes one token."""
 
     def __init__(self, limits: Limits, clock: Clock = SYSTEM_CLOCK) -> None:
         self._limits, self._clock = limits, clock
         self._buckets: dict[tuple[str, str], tuple[float, float]] = {}
 
-    async def check(self, arrival: Arrival) -> None:
-        known = arrival.principal
-        if known is None or _is_health(arrival):
+    async def check(self, request: EdgeRequest) -> None:
+        principal = request.principal
+        if principal is None or _is_health(request):
             return
-        terms: Terms = arrival.scope.get("terms", NO_TERMS)
+        terms: Terms = request.scope.get("terms", NO_TERMS)
         rate = self._limits.rate if terms.rate is None else terms.rate
         burst = self._limits.burst if terms.burst is None else terms.burst
-        now, whose = self._clock.monotonic(), (known.scope, known.id)
-        tokens, since = self._buckets.pop(whose, (float(burst), now))
+        now, key = self._clock.monotonic(), (principal.scope, principal.id)
+        tokens, since = self._buckets.pop(key, (float(burst), now))
         tokens = min(float(burst), tokens + (now - since) * rate)
         is_refused = tokens < 1
         # Put back last: the first entry is the one that was not used for the longest time.
-        self._buckets[whose] = (tokens if is_refused else tokens - 1, now)
-        if len(self._buckets) > _MOST_BUCKETS:
+        self._buckets[key] = (tokens if is_refused else tokens - 1, now)
+        if len(self._buckets) > _MAX_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
         if is_refused:
             wait = (1 - tokens) / rate if rate > 0 else 60.0
-            raise too_many("too_many_requests", "this key makes too many requests", wait)
+            raise limit_error("too_many_requests", "this key makes too many requests", wait)
 
 
-class Streams:
-    """Counts the streams of each scope."""
+class StreamLimit:
+    """Limits the open streams of each scope."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._open: dict[str, int] = {}
 
     @contextmanager
-    def one(self, scope: str) -> Iterator[None]:
+    def count(self, scope: str) -> Iterator[None]:
         """Count one stream for as long as the block lasts.
 
         Raises:
-            Refused: the scope has too many.
+            RequestRefused: the scope has too many.
         """
         now = self._open.get(scope, 0)
-        if now >= self._most:
-            raise too_many("too_many_streams", f"{now} streams are open: close one")
+        if now >= self._limit:
+            raise limit_error("too_many_streams", f"{now} streams are open: close one")
         self._open[scope] = now + 1
         try:
             yield
@@ -154,13 +155,13 @@ class Streams:
                 del self._open[scope]
 
 
-def narrowed(asked: Budget | None, most: Budget | None) -> Budget | None:
-    """The budget of a run: what was asked for, held to the most that the key allows."""
-    if asked is None or most is None:
-        return asked or most
-    pairs = {name: (getattr(asked, name), getattr(most, name)) for name in LIMITS}
+def limit_budget(requested: Budget | None, limit: Budget | None) -> Budget | None:
+    """The budget of a run: the requested one, with each limit at most that of the key's budget."""
+    if requested is None or limit is None:
+        return requested or limit
+    pairs = {name: (getattr(requested, name), getattr(limit, name)) for name in LIMITS}
     smaller = {
-        name: min((limit for limit in pair if limit is not None), default=None)
+        name: min((value for value in pair if value is not None), default=None)
         for name, pair in pairs.items()
     }
-    return msgspec.structs.replace(asked, at_limit=most.at_limit, **smaller)
+    return msgspec.structs.replace(requested, at_limit=limit.at_limit, **smaller)

@@ -1,7 +1,7 @@
-"""Finding what a client names, if the client may see it.
+"""Finds the thread, run or ticket that a client names, if the client may see it.
 
-What does not exist, belongs to another scope or may not be seen gives the same 404. A thread is
-seen or not seen with its whole tree: what a run has started is as visible as the thread at the
+If it does not exist, belongs to another scope or may not be seen, the answer is the same 404. A
+thread is visible with its whole tree: whatever a run has started is as visible as the thread at the
 root.
 """
 
@@ -18,8 +18,8 @@ from awaken.core.suspension import Ticket
 from awaken.core.thread import Thread
 from awaken.core.unreadable import UnreadableRow
 from awaken.errors import InvalidRecord, UnreadableRecord
-from awaken.server.call import Call
-from awaken.server.errors import Refused, unknown
+from awaken.server.call import ApiCall
+from awaken.server.errors import RequestRefused, not_found_error
 from awaken.server.response_types import PageView, UnreadableView
 from awaken.server.route import KeyRole
 
@@ -28,33 +28,33 @@ Query = TypeVar("Query", RunQuery, ThreadQuery, TicketQuery)
 
 READERS = (KeyRole.READ,)
 DECIDERS = (KeyRole.READ, KeyRole.DECIDE)
-_MOST_PAGES = 20
-"""How many pages of a list are read for one page of what the client may see."""
+_MAX_PAGES = 20
+"""The most pages of a list that are read for one page of what the client may see."""
 
 
-async def find_thread(call: Call, given: str, see_all: tuple[KeyRole, ...] = READERS) -> Thread:
+async def find_thread(call: ApiCall, given: str, see_all: tuple[KeyRole, ...] = READERS) -> Thread:
     """The thread that a client names. Callers without one of the roles `see_all` see only threads
-    that they have begun.
+    that they have created.
 
     Raises:
-        Refused: there is none that the client may see.
+        RequestRefused: there is none that the client may see.
     """
-    for id in call.names.candidates(given):
+    for id in call.ids.candidates(given):
         thread = await call.runtime.store.load_thread(id)
         if thread is not None and await may_see(call, thread, see_all):
             return thread
-    raise unknown("thread")
+    raise not_found_error("thread")
 
 
 async def find_run(
-    call: Call, given: str, see_all: tuple[KeyRole, ...] = READERS
+    call: ApiCall, given: str, see_all: tuple[KeyRole, ...] = READERS
 ) -> tuple[RunRecord, Thread]:
     """The run that a client names, without its state, and its thread.
 
     Raises:
-        Refused: there is none that the client may see.
+        RequestRefused: there is none that the client may see.
     """
-    for id in call.names.candidates(given):
+    for id in call.ids.candidates(given):
         page = await call.runtime.list_runs(RunQuery(run_id=id, scope=call.principal.scope))
         if page.unreadable and may_read_all(call):
             row = page.unreadable[0]
@@ -63,64 +63,64 @@ async def find_run(
             thread = await call.runtime.store.load_thread(run.thread_id)
             if thread is not None and await may_see(call, thread, see_all):
                 return run, thread
-    raise unknown("run")
+    raise not_found_error("run")
 
 
-async def find_ticket(call: Call, key: str) -> Ticket:
+async def find_ticket(call: ApiCall, key: str) -> Ticket:
     """The ticket with a key.
 
     Raises:
-        Refused: there is none that the client may see.
+        RequestRefused: there is none that the client may see.
     """
     found = await call.runtime.list_tickets(TicketQuery(scope=call.principal.scope, key=key))
     for ticket in found:
         if await may_see_in(call, ticket.thread_id, DECIDERS):
             return ticket
-    raise unknown("ticket")
+    raise not_found_error("ticket")
 
 
-async def may_see_in(call: Call, thread_id: str, see_all: tuple[KeyRole, ...]) -> bool:
-    """Whether the client may see what lies in a thread, by the thread's id inside."""
+async def may_see_in(call: ApiCall, thread_id: str, see_all: tuple[KeyRole, ...]) -> bool:
+    """Whether the client may see the runs and tickets of a thread, by the thread's id inside."""
     thread = await call.runtime.store.load_thread(thread_id)
     return thread is not None and await may_see(call, thread, see_all)
 
 
-async def may_see(call: Call, thread: Thread, see_all: tuple[KeyRole, ...]) -> bool:
+async def may_see(call: ApiCall, thread: Thread, see_all: tuple[KeyRole, ...]) -> bool:
     """Whether the client may see a thread. With a token it sees no more than the token's maker
     sees now."""
-    who = call.principal
-    if thread.scope != who.scope:
+    principal = call.principal
+    if thread.scope != principal.scope:
         return False
     root = await root_of(call, thread)
     if call.only_thread not in (None, root.id):
         return False
-    if root.metadata.created_by != who.id and not _may_see_others(call, root, see_all):
+    if root.metadata.created_by != principal.id and not _may_see_others(call, root, see_all):
         return False
-    return who.agents is None or await _is_narrowed_to(call, root, who.agents)
+    return principal.agents is None or await _is_of_agents(call, root, principal.agents)
 
 
-def _may_see_others(call: Call, root: Thread, see_all: tuple[KeyRole, ...]) -> bool:
-    """Whether the caller may see a thread that others have begun."""
+def _may_see_others(call: ApiCall, root: Thread, see_all: tuple[KeyRole, ...]) -> bool:
+    """Whether the caller may see a thread that another principal has created."""
     if call.has(*see_all):
         return True
-    # A token may be read with, whichever roles it has, in the thread that its maker saw: it was
-    # made for that one. What `see_all` allows beyond reading needs a role of the token's own.
+    # With a token of any role, a client may read the thread that the token's maker saw. For more
+    # than reading, the token itself needs one of the roles `see_all`.
     is_reading = KeyRole.READ in see_all
     is_seen_thread = call.token_thread_created_at == root.created_at
     return is_reading and is_seen_thread and call.has_token_maker(*see_all)
 
 
-async def root_of(call: Call, thread: Thread) -> Thread:
+async def root_of(call: ApiCall, thread: Thread) -> Thread:
     """The thread at the root of a thread's tree."""
-    root_id = call.names.inside(thread.family)
+    root_id = call.ids.inside(thread.family)
     if thread.parent_thread_id is None or root_id == thread.id:
         return thread
     return await call.runtime.store.load_thread(root_id) or thread
 
 
-async def _is_narrowed_to(call: Call, root: Thread, agents: tuple[str, ...]) -> bool:
-    """Whether the thread's latest run is one of these agents'. A copy without runs is seen as its
-    original is, if that is still there; an empty thread is free."""
+async def _is_of_agents(call: ApiCall, root: Thread, agents: tuple[str, ...]) -> bool:
+    """Whether the thread's latest run is one of these agents'. A copy without runs is treated like
+    its original, if that still exists; an empty thread is allowed."""
     seen: set[str] = set()
     while root.id not in seen:
         seen.add(root.id)
@@ -135,9 +135,9 @@ async def _is_narrowed_to(call: Call, root: Thread, agents: tuple[str, ...]) -> 
     return False
 
 
-async def _original_of(call: Call, copy: Thread) -> Thread | None:
-    """The thread that a copy was made of, or `None` if it is not there any more. Another thread may
-    have its id now: the original is the one that has the last event that was copied."""
+async def _original_of(call: ApiCall, copy: Thread) -> Thread | None:
+    """The thread that a copy was made from; `None` if it does not exist any more. Another thread
+    may have its id now: the original is the one that has the last event that was copied."""
     if copy.forked_from is None or not copy.forked_at:
         return None
     store, before = call.runtime.store, copy.forked_at - 1
@@ -152,19 +152,19 @@ async def _original_of(call: Call, copy: Thread) -> Thread | None:
     return origin if len(events) == 2 and events[0] == events[1] else None
 
 
-def may_read_all(call: Call) -> bool:
+def may_read_all(call: ApiCall) -> bool:
     """Whether the client may read everything that its scope has."""
     return call.has(*READERS) and call.principal.agents is None and call.only_thread is None
 
 
-def unreadable_rows(call: Call, rows: Iterable[UnreadableRow]) -> tuple[UnreadableView, ...]:
+def unreadable_rows(call: ApiCall, rows: Iterable[UnreadableRow]) -> tuple[UnreadableView, ...]:
     """The rows of a list that cannot be decoded, for a client that may read the whole scope."""
     if not may_read_all(call):
         return ()
-    return tuple(UnreadableView.of(row, call.names) for row in rows)
+    return tuple(UnreadableView.of(row, call.ids) for row in rows)
 
 
-def page_view(call: Call, page: Page[Any], items: Iterable[T]) -> PageView[T]:
+def page_view(call: ApiCall, page: Page[Any], items: Iterable[T]) -> PageView[T]:
     """A page as the client sees it, with these items."""
     return PageView(
         items=tuple(items),
@@ -174,7 +174,7 @@ def page_view(call: Call, page: Page[Any], items: Iterable[T]) -> PageView[T]:
 
 
 async def visible_page(
-    listed: Callable[[Query], Awaitable[Page[T]]],
+    list_page: Callable[[Query], Awaitable[Page[T]]],
     query: Query,
     is_visible: Callable[[T], Awaitable[bool]],
 ) -> Page[T]:
@@ -182,19 +182,19 @@ async def visible_page(
     there are more, as its cursor then says.
 
     Raises:
-        Refused: the cursor is not one of this list.
+        RequestRefused: the cursor is not one of this list.
     """
-    shown: list[T] = []
+    items: list[T] = []
     unreadable: list[UnreadableRow] = []
-    wanted = query.limit
-    for _ in range(_MOST_PAGES):
+    limit = query.limit
+    for _ in range(_MAX_PAGES):
         try:
-            page = await listed(query)
+            page = await list_page(query)
         except InvalidRecord as error:
-            raise Refused(410, "cursor_gone", str(error)) from None
-        shown += [item for item in page if await is_visible(item)]
+            raise RequestRefused(410, "cursor_gone", str(error)) from None
+        items += [item for item in page if await is_visible(item)]
         unreadable += page.unreadable
-        if page.cursor is None or len(shown) >= wanted:
+        if page.cursor is None or len(items) >= limit:
             break
-        query = msgspec.structs.replace(query, cursor=page.cursor, limit=wanted - len(shown))
-    return Page(items=tuple(shown), cursor=page.cursor, unreadable=tuple(unreadable))
+        query = msgspec.structs.replace(query, cursor=page.cursor, limit=limit - len(items))
+    return Page(items=tuple(items), cursor=page.cursor, unreadable=tuple(unreadable))

@@ -1,8 +1,7 @@
 """`/metrics`: the figures of a process, in the text format that Prometheus reads.
 
-They cover requests, streams, submissions, the live bus and the claims of this process; of what
-its runs have used and how long they waited; and of how its store writes and how long its lease
-still lasts.
+They cover the requests, streams, submissions and claims of this process, the live bus, what its
+runs have used and how long they waited, how its store writes, and how long its lease still lasts.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import Fence
 from awaken.core.store.store import CountsUnreadable, Store
 from awaken.errors import AwakenError
-from awaken.runtime.metrics_hooks import RuntimeNews
+from awaken.runtime.metrics_hooks import RuntimeCallbacks
 from awaken.runtime.runtime import Runtime
-from awaken.server.call import Call
+from awaken.server.call import ApiCall
 from awaken.server.open_streams import OpenStreams
 from awaken.server.route import Route
 
@@ -34,24 +33,24 @@ _METHODS = frozenset(HTTPMethod)
 
 
 class Metrics:
-    """The figures of one application. No label holds an id: those would grow without end."""
+    """The figures of one application. No label holds an id: the number of ids has no limit."""
 
     def __init__(self, runtime: Runtime, streams: OpenStreams) -> None:
         self._runtime, self._streams = runtime, streams
         self._requests: Counter[tuple[str, str, int]] = Counter()
         self._seconds: dict[str, Histogram] = {}
         self._submissions: Counter[tuple[str, str]] = Counter()
-        self._of_runs = RunFigures(runtime, RuntimeNews(runtime))
-        self._of_store = StoreFigures(runtime.store)
+        self._of_runs = RunMetrics(runtime, RuntimeCallbacks(runtime))
+        self._of_store = StoreMetrics(runtime.store)
 
-    def request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """A request is over."""
-        # A client may make methods up, and each would be a label for ever.
+    def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
+        """Count a request that is over."""
+        # Clients may invent methods, and each would become a label.
         self._requests[route, method if method in _METHODS else "other", status] += 1
         self._seconds.setdefault(route, Histogram()).observe(seconds)
 
-    def submission(self, mode: str, result: str) -> None:
-        """A submission was taken, had been taken before, or was refused."""
+    def count_submission(self, mode: str, result: str) -> None:
+        """Count a submission that was accepted, had been accepted before, or was refused."""
         self._submissions[mode, result] += 1
 
     def text(self) -> str:
@@ -112,7 +111,7 @@ class Metrics:
         yield line(name, {}, claims.mended)
 
 
-async def metrics(call: Call) -> ASGIApp:
+async def metrics(call: ApiCall) -> ASGIApp:
     text = call.request.app.state.observer.metrics.text()
     return Response(text, media_type=CONTENT_TYPE)
 
@@ -137,15 +136,15 @@ _TOKENS = {
     "cache_creation": "cache_creation_tokens",
     "thinking": "thinking_tokens",
 }
-"""The kinds of tokens, and where a result has their number."""
+"""The kinds of tokens, and the field of a result that has their number."""
 _UNKNOWN = "unknown"
 
 
-class RunFigures:
+class RunMetrics:
     """Counts what the runs of one runtime do, from now on. A run that pauses is counted when it has
     ended, by the process in which it ends."""
 
-    def __init__(self, runtime: Runtime, news: RuntimeNews) -> None:
+    def __init__(self, runtime: Runtime, news: RuntimeCallbacks) -> None:
         self._runtime = runtime
         self._queue = Histogram()
         self._commands: dict[str, Histogram] = {}
@@ -153,9 +152,9 @@ class RunFigures:
         self._cost = 0.0
         self._takeovers = 0
         news.waited.subscribe(self._queue.observe)
-        news.commands.subscribe(self._take)
-        news.takeovers.subscribe(self._take_over)
-        news.ended.subscribe(self._end)
+        news.commands.subscribe(self._count_command)
+        news.takeovers.subscribe(self._count_takeover)
+        news.ended.subscribe(self._count_end)
 
     def lines(self) -> Iterator[str]:
         name = "awaken_queue_seconds"
@@ -176,15 +175,15 @@ class RunFigures:
         yield from head(name, "counter", "Cost of runs that have ended, where prices are known.")
         yield line(name, {}, self._cost)
 
-    def _take(self, command: ThreadCommand) -> None:
+    def _count_command(self, command: ThreadCommand) -> None:
         if command.kind is not CommandKind.RUN:
             seconds = max(0, SYSTEM_CLOCK.now_ms() - command.at_ms) / 1000
             self._commands.setdefault(command.kind.value, Histogram()).observe(seconds)
 
-    def _take_over(self, fence: Fence) -> None:
+    def _count_takeover(self, fence: Fence) -> None:
         self._takeovers += 1
 
-    def _end(self, result: AgentRunResult | None) -> None:
+    def _count_end(self, result: AgentRunResult | None) -> None:
         if result is None or result.waits:
             return
         model = self._model_of(result.agent_id)
@@ -205,13 +204,14 @@ _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-class StoreFigures:
-    """Counts the batches of writes of one store, from now on. It is told once a batch, after it."""
+class StoreMetrics:
+    """Counts the batches of writes of one store, from now on. The store calls back after each
+    batch."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._seconds, self._sizes = Histogram(_SECONDS), Histogram(_SIZES)
-        store.add_batch_callback(self._note)
+        store.add_batch_callback(self._count_batch)
 
     def lines(self) -> Iterator[str]:
         name = "awaken_commit_seconds"
@@ -232,7 +232,7 @@ class StoreFigures:
             for kind, count in sorted(self._store.count_unreadable().items()):
                 yield line(name, {"kind": kind}, count)
 
-    def _note(self, size: int, seconds: float) -> None:
+    def _count_batch(self, size: int, seconds: float) -> None:
         self._sizes.observe(size)
         self._seconds.observe(seconds)
 
@@ -272,12 +272,12 @@ def head(name: str, kind: str, help: str) -> Iterator[str]:
 
 def line(name: str, labels: Labels, value: float) -> str:
     """The line of one value."""
-    inside = ",".join(f'{key}="{_escaped(str(text))}"' for key, text in labels.items())
+    inside = ",".join(f'{key}="{_escape(str(text))}"' for key, text in labels.items())
     shown = "+Inf" if value == inf else value
     return f"{name}{{{inside}}} {shown}" if inside else f"{name} {shown}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 

@@ -1,4 +1,4 @@
-"""Observing the requests of an application: its figures, and the server's log.
+"""Counts and logs the requests of an application.
 
 The log has one line for each request, as text or as JSON. The line has no body, no query, no header
 and no key of the request: those may hold secrets.
@@ -24,7 +24,7 @@ from awaken.ids import UUID7
 from awaken.runtime.runtime import Runtime
 from awaken.server.edge import CLIENT_LEFT
 from awaken.server.metrics import Metrics
-from awaken.server.open_streams import IsGood, OpenStreams
+from awaken.server.open_streams import IsValid, OpenStreams
 
 log = logging.getLogger("awaken.server")
 requests = logging.getLogger("awaken.server.requests")
@@ -33,26 +33,26 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:@=+/-]{1,128}")
 _UNKNOWN = "unknown"
 
 
-def observed(application: Starlette, runtime: Runtime, is_good: IsGood) -> Starlette:
-    """The application, with an observer in its `state.observer`. `is_good` says whether the pass of
-    an open stream is still good."""
-    application.state.observer = observer = Observer(runtime, is_good)
-    application.add_middleware(Observed, observer)
+def add_observer(application: Starlette, runtime: Runtime, is_valid: IsValid) -> Starlette:
+    """Add an observer to an application, as its `state.observer`. `is_valid` says whether the key
+    or session of an open stream is still valid."""
+    application.state.observer = observer = Observer(runtime, is_valid)
+    application.add_middleware(ObserverMiddleware, observer)
     return application
 
 
 class Observer:
     """Counts requests and streams of one application, and logs each request when it is over."""
 
-    def __init__(self, runtime: Runtime, is_good: IsGood) -> None:
-        self.streams = OpenStreams(is_good)
+    def __init__(self, runtime: Runtime, is_valid: IsValid) -> None:
+        self.streams = OpenStreams(is_valid)
         self.metrics = Metrics(runtime, self.streams)
 
     def note(self, scope: Scope, status: int, seconds: float) -> None:
-        """A request is over."""
+        """Count and log a request that is over."""
         route: str = getattr(scope.get("route"), "path", _UNKNOWN)
         method: str = scope["method"]
-        self.metrics.request(route, method, status, seconds)
+        self.metrics.count_request(route, method, status, seconds)
         principal: Principal | None = scope.get("principal")
         facts: dict[str, Any] = {
             "request_id": scope["request_id"],
@@ -75,8 +75,8 @@ class Observer:
         )
 
 
-class Observed:
-    """Gives each request its id, and tells the observer how it went."""
+class ObserverMiddleware:
+    """Gives each request its id, and reports it to the observer when it is over."""
 
     def __init__(self, app: ASGIApp, observer: Observer) -> None:
         self._app, self._observer = app, observer
@@ -107,8 +107,8 @@ class Observed:
 
 def _request_id(scope: Scope) -> str:
     """The id that the client has given to the request, else a new one."""
-    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    text: str = given.decode("latin-1")
+    value = next((text for name, text in scope["headers"] if name == b"x-request-id"), b"")
+    text: str = value.decode("latin-1")
     return text if _REQUEST_ID.fullmatch(text) else UUID7.new()
 
 
@@ -116,8 +116,8 @@ LogFormat = Literal["text", "json", "none"]
 
 
 def set_up_logs(format: LogFormat, out: TextIO | None = None) -> None:
-    """Send the log of this process to `out`, else to standard error; and with it what Python itself
-    would print there of errors in threads and of warnings."""
+    """Send the log of this process to `out`, else to standard error. Warnings and errors in
+    threads, which Python itself would print there, are logged as well."""
     handler = logging.StreamHandler(out or sys.stderr)
     handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
     root = logging.getLogger()
@@ -126,13 +126,13 @@ def set_up_logs(format: LogFormat, out: TextIO | None = None) -> None:
     logging.getLogger("awaken").setLevel(logging.WARNING if format == "none" else logging.INFO)
     logging.captureWarnings(True)
     threading.excepthook, sys.unraisablehook = _log_thread_error, _log_unraisable
-    # It would complain of every stream that is closed because its client takes nothing.
+    # Uvicorn would log an error for every stream that is closed because its client does not read.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as one line of JSON; `facts` are further fields of it. Characters that a terminal
-    obeys, or does not show, are escaped."""
+    """A record as one line of JSON; `facts` are further fields of it. Control characters and
+    invisible characters are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {

@@ -128,11 +128,11 @@ def _parameters(
         for name in _PARAMETER.findall(route.path)
     ]
     if route.query is not None:
-        asked = components[_name(schemas[repr(route.query)])]
-        for field, schema in asked["properties"].items():
-            is_needed = field in asked.get("required", ())
+        query = components[_name(schemas[repr(route.query)])]
+        for field, schema in query["properties"].items():
+            is_needed = field in query.get("required", ())
             found.append(
-                {"name": field, "in": "query", "required": is_needed, "schema": _given(schema)}
+                {"name": field, "in": "query", "required": is_needed, "schema": _drop_null(schema)}
             )
     for header in _headers(route):
         schema, about = _HEADERS[header]
@@ -146,7 +146,7 @@ def _path_schema(route: Route, name: str) -> Json:
     return {"type": "string", "pattern": NEW_ID} if is_new else _TEXT
 
 
-def _given(schema: Json) -> Json:
+def _drop_null(schema: Json) -> Json:
     """The schema of a parameter that is given: it may be left out, but has no null."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     return kinds[0] if len(kinds) == 1 else schema

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from awaken.server.edge import Arrival
-from awaken.server.errors import Refused
+from awaken.server.edge import EdgeRequest
+from awaken.server.errors import RequestRefused
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-"""The names of one's own machine. A page of a foreign site can have its own name lead to it, but
-cannot have the browser send one of these as `Host`."""
+"""The names of this machine. A foreign site can make its own name point to this machine, but its
+pages cannot make a browser send one of these names as `Host`."""
 
 ANY = "*"
 _LINK = ("navigate", "document")
@@ -23,17 +23,17 @@ _EXPOSED = "etag, retry-after, x-awaken-error, x-request-id, location"
 
 
 class Hosts:
-    """Refuses requests to names that are not the server's. An address is no name: a page has one of
-    its own as `Host` only if it comes from there."""
+    """Refuses requests to host names that are not the server's. Addresses are allowed: a browser
+    sends an address as `Host` only for pages that come from there."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(name.lower() for name in names)
 
-    async def check(self, arrival: Arrival) -> None:
-        host = arrival.request_headers.get("host", "")
+    async def check(self, request: EdgeRequest) -> None:
+        host = request.headers.get("host", "")
         name = _name_of(host)
         if ANY not in self._names and name not in self._names and not _is_address(name):
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "foreign_host",
                 f"this server does not answer to the host {host[:100]!r}",
@@ -42,48 +42,51 @@ class Hosts:
 
 
 class Origins:
-    """Refuses pages of origins that are not listed, and tells browsers which are."""
+    """Refuses requests of pages whose origin is not listed, and answers those of listed origins
+    with the CORS headers."""
 
     def __init__(self, allowed: Iterable[str]) -> None:
         self._allowed = frozenset(origin.rstrip("/").lower() for origin in allowed)
 
-    async def check(self, arrival: Arrival) -> None:
-        asked = arrival.request_headers
-        origin = asked.get("origin")
+    async def check(self, request: EdgeRequest) -> None:
+        headers = request.headers
+        origin = headers.get("origin")
         if origin is None:
-            self._check_site(asked)
+            self._check_site(headers)
             return
         is_listed = ANY in self._allowed or origin.lower() in self._allowed
-        if not is_listed and not _is_own(origin, asked.get("host", "")):
-            raise Refused(
+        if not is_listed and not _is_own(origin, headers.get("host", "")):
+            raise RequestRefused(
                 403,
                 "foreign_origin",
                 f"pages of {origin[:200]!r} may not use this server",
                 hint="name the origin with --cors-origin",
             )
         if is_listed:
-            arrival.headers |= {
+            request.answer_headers |= {
                 "access-control-allow-origin": origin,
                 "access-control-expose-headers": _EXPOSED,
                 "vary": "Origin",
             }
-        if arrival.scope["method"] == "OPTIONS" and "access-control-request-method" in asked:
-            arrival.answer = Response(
+        if request.scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            request.answer = Response(
                 status_code=204,
                 headers={
                     "access-control-allow-methods": _METHODS,
-                    "access-control-allow-headers": asked.get("access-control-request-headers", ""),
+                    "access-control-allow-headers": headers.get(
+                        "access-control-request-headers", ""
+                    ),
                     "access-control-max-age": "600",
                 },
             )
 
-    def _check_site(self, asked: Headers) -> None:
-        """Browsers send no `Origin` for some requests of other pages, but say that they are. A link
-        that leads here is no such request."""
-        is_foreign = asked.get("sec-fetch-site") in ("cross-site", "same-site")
-        is_link = (asked.get("sec-fetch-mode"), asked.get("sec-fetch-dest")) == _LINK
+    def _check_site(self, headers: Headers) -> None:
+        """Refuse requests of other sites' pages for which browsers send no `Origin`, but say the
+        site. Following a link to this server is allowed."""
+        is_foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
+        is_link = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == _LINK
         if is_foreign and not is_link and ANY not in self._allowed:
-            raise Refused(
+            raise RequestRefused(
                 403,
                 "foreign_origin",
                 "pages of other sites may not use this server",
@@ -107,8 +110,8 @@ def _is_address(name: str) -> bool:
 
 
 def _is_own(origin: str, host: str) -> bool:
-    """Whether the page comes from this server. The scheme is not compared: a proxy may have taken
-    the TLS off."""
+    """Whether the page comes from this server. The scheme is not compared: a proxy may have ended
+    the TLS connection."""
     try:
         return bool(host) and urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:

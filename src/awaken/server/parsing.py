@@ -1,4 +1,4 @@
-"""Reading queries and bodies, within their limits."""
+"""Reads queries and bodies, within their limits."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ import msgspec
 from starlette.requests import Request
 
 from awaken.core.storable import explain_json
-from awaken.server.errors import Refused
+from awaken.server.errors import RequestRefused
 
 MAX_DEPTH = 64
 BYTES_A_SECOND = 16 * 1024
-"""How quickly a body has to come in the long run."""
+"""The bytes of a body that have to arrive each second in the long run."""
 _TOKEN = "token"
-"""The parameter of a query that the edge has read already."""
+"""The parameter of a query that the edge reads: a stream token."""
 
+_FORMER_FIELDS = {
+    "unknown field `overrides`": "write settings: the parameters of the model for this run",
+}
+"""Hints for fields that a request had in an earlier version."""
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _STRUCTURE = b'[]{}"'
 _OTHERS = bytes(set(range(256)) - set(_STRUCTURE))
@@ -29,35 +33,35 @@ def read_query(request: Request, type_: type[msgspec.Struct] | None) -> Any:
     """The query as `type_`.
 
     Raises:
-        Refused: a value does not fit its type.
+        RequestRefused: a value does not fit its type.
     """
     if type_ is None:
         return None
     given: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name in given:
-            raise Refused(400, "bad_query", f"{name!r} is given twice")
+            raise RequestRefused(400, "bad_query", f"{name!r} is given twice")
         if name != _TOKEN:
             given[name] = value
     try:
         query = msgspec.convert(given, type_, strict=False)
     except msgspec.ValidationError as error:
-        raise Refused(400, "bad_query", str(error)) from None
+        raise RequestRefused(400, "bad_query", str(error)) from None
     for name in given:
         if getattr(query, name) is None:
-            raise Refused(400, "bad_query", f"{name!r} may be left out, but is never null")
+            raise RequestRefused(400, "bad_query", f"{name!r} may be left out, but is never null")
     return query
 
 
 async def read_body(request: Request, type_: Any, limit: int, seconds: float) -> Any:
     """The body as `type_`, or its bytes.
 
-    Nothing is read beyond the limit, or beyond the place where the JSON is nested too deeply. A
-    body has `seconds` to come whole, and one more for each 16 KiB of it; a piece has `seconds`.
+    Reading stops at the limit, or where the JSON is nested too deeply. A body has to arrive within
+    `seconds`, and one more for each 16 KiB of it; a piece has `seconds`.
 
     Raises:
-        Refused: the body is longer than `limit`, is nested too deeply, comes too slowly, or does
-            not fit its type.
+        RequestRefused: the body is longer than `limit`, is nested too deeply, comes too slowly, or
+            does not fit its type.
     """
     if type_ is None:
         return None
@@ -67,16 +71,16 @@ async def read_body(request: Request, type_: Any, limit: int, seconds: float) ->
     body, depth, loop = bytearray(), Depth(), asyncio.get_running_loop()
     began = loop.time()
     try:
-        async with asyncio.timeout(seconds) as patience:
+        async with asyncio.timeout(seconds) as deadline:
             async for part in request.stream():
                 body += part
                 if len(body) > limit:
                     raise _too_large(limit)
                 depth.add(part)
                 whole = began + seconds + len(body) / BYTES_A_SECOND
-                patience.reschedule(min(whole, loop.time() + seconds))
+                deadline.reschedule(min(whole, loop.time() + seconds))
     except TimeoutError:
-        raise Refused(
+        raise RequestRefused(
             408,
             "body_too_slow",
             f"the body did not come within {seconds:g} s, and one more for each 16 KiB of it",
@@ -87,15 +91,16 @@ async def read_body(request: Request, type_: Any, limit: int, seconds: float) ->
     try:
         return msgspec.json.decode(body, type=type_)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise Refused(400, "bad_body", explain_json(body, error)) from None
+        hint = next((hint for name, hint in _FORMER_FIELDS.items() if name in str(error)), None)
+        raise RequestRefused(400, "bad_body", explain_json(body, error), hint=hint) from None
 
 
-# A refused body may go on for long: the connection is closed, so that the rest is not read.
+# The connection of a refused body is closed, so that the rest of the body is not read.
 _CLOSED = {"connection": "close"}
 
 
-def _too_large(limit: int) -> Refused:
-    return Refused(
+def _too_large(limit: int) -> RequestRefused:
+    return RequestRefused(
         413,
         "body_too_large",
         f"the body has more than {limit} bytes",
@@ -114,7 +119,7 @@ class Depth:
     def add(self, part: bytes) -> None:
         """
         Raises:
-            Refused: it is nested too deeply.
+            RequestRefused: it is nested too deeply.
         """
         if self._is_escaped:
             part, self._is_escaped = part[1:], not part
@@ -130,7 +135,7 @@ class Depth:
             depths = list(accumulate(map(_STEP.__getitem__, between), initial=self._now))
             self._now = depths[-1]
             if max(depths) > MAX_DEPTH:
-                raise Refused(
+                raise RequestRefused(
                     400,
                     "nested_too_deeply",
                     f"the body is nested more than {MAX_DEPTH} deep",

@@ -1,4 +1,4 @@
-"""Several serving processes on one socket: a small parent starts them and looks after them."""
+"""Several serving processes on one socket: a small parent starts, watches and replaces them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-TOO_SOON = 5.0
-"""A child that ends sooner than this, in seconds, has not started well."""
-MOST_BAD_STARTS = 3
-LOOK = 0.05
+BAD_START_SECONDS = 5.0
+"""A child that ends within so many seconds counts as a failed start."""
+MAX_BAD_STARTS = 3
+POLL_SECONDS = 0.05
 MISUSED = 2
-"""The exit code of a command that cannot work as it was given: another try would not help."""
+"""The exit code of a command with wrong arguments: another try would not help."""
 PID = struct.Struct("=I")
-"""What a child writes when it is ready."""
+"""The message of a child that is ready: its process id."""
 log = logging.getLogger("awaken.server")
 
 
-class Workers:
+class WorkerProcesses:
     """Child processes that share a listening socket. The parent serves nothing itself.
 
-    A child that dies is replaced, and the others are told to look for its runs. SIGTERM and SIGINT
-    end all of them, SIGHUP is passed on. When the parent dies, each child gets the end of a pipe.
+    A child that dies is replaced, and the others get SIGUSR1, so that they look for its runs.
+    SIGTERM and SIGINT end all children, SIGHUP is passed on. When the parent dies, each child sees
+    the end of a pipe.
 
     Args:
-        command: starts a child. It gets the child's number, from 0, which is that of the dead child
-            whose place it takes; and the descriptors of the socket, of a pipe it writes to when it
-            is ready, and of a pipe that ends with the parent.
+        command: returns the command that starts a child. It gets the child's number, from 0, which
+            a child takes over from the dead one that it replaces; and the descriptors of the
+            socket, of the pipe to which the child writes when it is ready, and of the pipe that
+            ends with the parent.
     """
 
     def __init__(
@@ -53,25 +55,26 @@ class Workers:
         self._hangups = 0
 
     def run(self, on_ready: Callable[[], None]) -> int:
-        """Start the children and look after them until they have ended. Returns the exit code."""
+        """Start the children and replace those that die, until all have ended. Returns the exit
+        code."""
         with self._handlers():
             for number in range(self._count):
                 self._start(number)
             has_started, code = False, None
             while code is None:
-                self._hear()
+                self._read_ready()
                 if not has_started and len(self._ready) == self._count:
                     has_started = True
                     on_ready()
-                code = self._look_after()
+                code = self._supervise()
             self._end()
         return code
 
-    def _hear(self) -> None:
-        """Wait a moment for children that are ready."""
-        if select.select([self._ready_here], [], [], LOOK)[0]:
-            told = os.read(self._ready_here, 1024 * PID.size)
-            self._ready |= {pid for (pid,) in PID.iter_unpack(told)}
+    def _read_ready(self) -> None:
+        """Wait a moment for messages of children that are ready."""
+        if select.select([self._ready_here], [], [], POLL_SECONDS)[0]:
+            data = os.read(self._ready_here, 1024 * PID.size)
+            self._ready |= {pid for (pid,) in PID.iter_unpack(data)}
 
     def _start(self, number: int) -> None:
         pipes = (self._socket.fileno(), self._ready_there, self._alive_there)
@@ -79,26 +82,26 @@ class Workers:
         child = subprocess.Popen(command, pass_fds=pipes, start_new_session=True)
         self._children[child] = number, time.monotonic()
 
-    def _look_after(self) -> int | None:
+    def _supervise(self) -> int | None:
         """Pass signals on, and replace the dead. Returns the exit code to end with, if any."""
         if self._hangups:
             self._hangups = 0
-            self._tell(signal.SIGHUP)
+            self._send_signal(signal.SIGHUP)
         for child in [child for child in self._children if child.poll() is not None]:
             (number, began), code = self._children.pop(child), child.returncode
             self._ready.discard(child.pid)
             log.error("worker %d ended with %d", child.pid, code)
             if self._stops:
                 continue
-            is_bad = time.monotonic() - began < TOO_SOON
+            is_bad = time.monotonic() - began < BAD_START_SECONDS
             self._bad_starts = self._bad_starts + 1 if is_bad else 0
-            if is_bad and (code == MISUSED or self._bad_starts >= MOST_BAD_STARTS):
+            if is_bad and (code == MISUSED or self._bad_starts >= MAX_BAD_STARTS):
                 return code if code > 0 else 1
-            self._tell(signal.SIGUSR1)  # its runs have no owner now
+            self._send_signal(signal.SIGUSR1)  # its runs have no owner now
             self._start(number)
         return 0 if self._stops else None
 
-    def _tell(self, number: signal.Signals) -> None:
+    def _send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the children that are ready: the others have no handlers yet."""
         for child in self._children:
             if child.pid in self._ready and child.poll() is None:
@@ -112,7 +115,7 @@ class Workers:
             if self._stops > 1:
                 for child in self._children:
                     child.kill()
-            time.sleep(LOOK)
+            time.sleep(POLL_SECONDS)
 
     @contextmanager
     def _handlers(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""What clients send to `/v1`: types that refuse fields they do not know."""
+"""The queries and bodies of `/v1`. All types refuse fields that they do not know."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from awaken.core.message import Message, as_messages
 from awaken.core.store.commands import SubmitMode
 from awaken.core.thread import ThreadPatch
 from awaken.core.tool import ToolDescriptor
-from awaken.server.auth import MOST_SECONDS
+from awaken.server.auth import MAX_TOKEN_SECONDS
 
 NEW_ID = r"^[A-Za-z0-9._:@=+-]{1,200}$"
 """How a client may name a new thread, as `awaken.core.thread_ids` has it."""
@@ -42,30 +42,30 @@ def whole(given: float | None) -> int | None:
     return None if given is None else int(given)
 
 
-class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RequestPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A part of a request."""
 
 
-class GivenBase64(Given, frozen=True, kw_only=True, tag="base64", tag_field="type"):
+class GivenBase64(RequestPart, frozen=True, kw_only=True, tag="base64", tag_field="type"):
     """Media in the request itself."""
 
     media_type: Line
     data: str
 
 
-class GivenUrl(Given, frozen=True, kw_only=True, tag="url", tag_field="type"):
+class GivenUrl(RequestPart, frozen=True, kw_only=True, tag="url", tag_field="type"):
     """Media that the model's provider fetches."""
 
     url: Annotated[str, Meta(max_length=10_000)]
 
 
-class GivenText(Given, frozen=True, kw_only=True, tag="text", tag_field="type"):
+class GivenText(RequestPart, frozen=True, kw_only=True, tag="text", tag_field="type"):
     """Text."""
 
     text: str
 
 
-class GivenMedia(Given, frozen=True, kw_only=True, tag_field="type"):
+class GivenMedia(RequestPart, frozen=True, kw_only=True, tag_field="type"):
     """Media, inside the request or elsewhere."""
 
     source: GivenBase64 | GivenUrl
@@ -92,7 +92,7 @@ class GivenDocument(GivenMedia, frozen=True, kw_only=True, tag="document"):
 GivenContent = GivenText | GivenImage | GivenAudio | GivenVideo | GivenDocument
 
 
-class GivenMessage(Given, frozen=True, kw_only=True):
+class GivenMessage(RequestPart, frozen=True, kw_only=True):
     """A message to an agent."""
 
     role: Literal["user", "assistant", "system"] = "user"
@@ -119,7 +119,7 @@ def messages_of(given: tuple[GivenMessage | str, ...]) -> tuple[Message, ...]:
     return as_messages([one if isinstance(one, str) else one.message() for one in given])
 
 
-class GivenTool(Given, frozen=True, kw_only=True):
+class GivenTool(RequestPart, frozen=True, kw_only=True):
     """A tool that the client carries out itself."""
 
     id: Id
@@ -134,7 +134,7 @@ class GivenTool(Given, frozen=True, kw_only=True):
         )
 
 
-class GivenBudget(Given, frozen=True, kw_only=True):
+class GivenBudget(RequestPart, frozen=True, kw_only=True):
     """The most that a run, with all it starts, may use; what is left out has no limit."""
 
     tokens: Whole | None = None
@@ -155,13 +155,13 @@ class GivenBudget(Given, frozen=True, kw_only=True):
         )
 
 
-class GivenReasoning(Given, frozen=True, kw_only=True):
+class GivenReasoning(RequestPart, frozen=True, kw_only=True):
     """Reasoning effort as a number of tokens."""
 
     budget: Whole
 
 
-class GivenOverrides(Given, frozen=True, kw_only=True):
+class GivenOverrides(RequestPart, frozen=True, kw_only=True):
     """Parameters of the model for one run; what is left out is as the agent has it."""
 
     upstream_model: Id | None = None
@@ -170,7 +170,7 @@ class GivenOverrides(Given, frozen=True, kw_only=True):
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     reasoning_effort: EffortWord | GivenReasoning | None = None
 
-    def overrides(self) -> InferenceOverride:
+    def settings(self) -> InferenceOverride:
         given = self.reasoning_effort
         effort: ReasoningEffort | None = (
             ReasoningBudget(budget=int(given.budget))
@@ -186,7 +186,7 @@ class GivenOverrides(Given, frozen=True, kw_only=True):
         )
 
 
-class RunAsked(Given, frozen=True, kw_only=True):
+class RunAsked(RequestPart, frozen=True, kw_only=True):
     """A run that is asked for.
 
     Without `agent_id` it is the thread's last active agent, or the only agent there is. `mode` says
@@ -197,7 +197,7 @@ class RunAsked(Given, frozen=True, kw_only=True):
     messages: GivenMessages
     mode: SubmitMode = SubmitMode.QUEUE
     not_before: Annotated[datetime, Meta(tz=True)] | None = None
-    overrides: GivenOverrides | None = None
+    settings: GivenOverrides | None = None
     budget: GivenBudget | None = None
     frontend_tools: tuple[GivenTool, ...] = ()
     user: Line | None = None
@@ -210,13 +210,13 @@ class NewRunAsked(RunAsked, frozen=True, kw_only=True):
     thread_id: NewId | None = None
 
 
-class MessagesGiven(Given, frozen=True, kw_only=True):
+class MessagesGiven(RequestPart, frozen=True, kw_only=True):
     """Messages for a run that works."""
 
     messages: GivenMessages
 
 
-class ThreadAsked(Given, frozen=True, kw_only=True):
+class ThreadAsked(RequestPart, frozen=True, kw_only=True):
     """A new thread; without `id` it gets one."""
 
     id: NewId | None = None
@@ -236,7 +236,7 @@ class ThreadAsked(Given, frozen=True, kw_only=True):
         )
 
 
-class ThreadChanges(Given, frozen=True, kw_only=True):
+class ThreadChanges(RequestPart, frozen=True, kw_only=True):
     """Changes of a thread; null removes a value, what is left out stays. `labels` and `custom` are
     changed name by name."""
 
@@ -258,14 +258,14 @@ class ThreadChanges(Given, frozen=True, kw_only=True):
         )
 
 
-class ForkAsked(Given, frozen=True, kw_only=True):
+class ForkAsked(RequestPart, frozen=True, kw_only=True):
     """A copy of a thread, as it was after the step that event `at` belongs to."""
 
     at: Whole | None = None
     id: NewId | None = None
 
 
-class DecisionGiven(Given, frozen=True, kw_only=True):
+class DecisionGiven(RequestPart, frozen=True, kw_only=True):
     """An answer to a ticket. `digest` is that of the question which the approver has seen. `result`
     is the answer itself if the question wants one, and for `edit` the call's new arguments."""
 
@@ -276,13 +276,13 @@ class DecisionGiven(Given, frozen=True, kw_only=True):
     reason: Line | None = None
 
 
-class TokenAsked(Given, frozen=True, kw_only=True):
+class TokenAsked(RequestPart, frozen=True, kw_only=True):
     """A stream token: for a thread, which need not exist yet, or for one `path` alone, such as that
     of a run's events. Without `roles` it has those of the caller that concern one thread."""
 
     thread_id: NewId | UnsetType = UNSET
     path: Annotated[str, Meta(pattern="^/", max_length=2_000)] | UnsetType = UNSET
-    ttl: Annotated[float, Meta(gt=0, le=MOST_SECONDS)] = MOST_SECONDS
+    ttl: Annotated[float, Meta(gt=0, le=MAX_TOKEN_SECONDS)] = MAX_TOKEN_SECONDS
     roles: tuple[Literal["invoke", "read", "decide"], ...] | None = None
 
     def __post_init__(self) -> None:

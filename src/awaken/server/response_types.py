@@ -1,4 +1,4 @@
-"""What clients see of threads, runs, tickets and messages: records with ids as they know them."""
+"""The answers of `/v1`: threads, runs, tickets and messages, with ids as clients know them."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from awaken.core.suspension import (
 from awaken.core.thread import Thread, ThreadMetadata
 from awaken.core.unreadable import RowKind, UnreadableRow
 from awaken.runtime.result import RunResult
-from awaken.server.call import Call
-from awaken.server.client_ids import Names
+from awaken.server.call import ApiCall
+from awaken.server.client_ids import ClientIds
 
 T = TypeVar("T")
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class ResponsePart(msgspec.Struct, frozen=True, kw_only=True):
     """A part of an answer."""
 
 
-class UnreadableView(View, frozen=True, kw_only=True):
+class UnreadableView(ResponsePart, frozen=True, kw_only=True):
     """A stored row that the server cannot decode."""
 
     kind: RowKind
@@ -40,11 +40,11 @@ class UnreadableView(View, frozen=True, kw_only=True):
     reason: str
 
     @classmethod
-    def of(cls, row: UnreadableRow, names: Names) -> UnreadableView:
-        return cls(kind=row.kind, id=names.outside(row.id), reason=row.reason)
+    def of(cls, row: UnreadableRow, ids: ClientIds) -> UnreadableView:
+        return cls(kind=row.kind, id=ids.outside(row.id), reason=row.reason)
 
 
-class PageView(View, Generic[T], frozen=True, kw_only=True):
+class PageView(ResponsePart, Generic[T], frozen=True, kw_only=True):
     """A part of a list. `cursor` gets the next part; it is null at the end of the list.
 
     `unreadable` are rows of this part that the server cannot decode; they are not among the items,
@@ -57,7 +57,7 @@ class PageView(View, Generic[T], frozen=True, kw_only=True):
     unreadable: tuple[UnreadableView, ...] = ()
 
 
-class ThreadView(View, frozen=True, kw_only=True):
+class ThreadView(ResponsePart, frozen=True, kw_only=True):
     """A thread. Times are in milliseconds since 1970."""
 
     id: str
@@ -80,19 +80,19 @@ class ThreadView(View, frozen=True, kw_only=True):
     revision: int
 
     @classmethod
-    def of(cls, thread: Thread, names: Names) -> ThreadView:
+    def of(cls, thread: Thread, ids: ClientIds) -> ThreadView:
         said: ThreadMetadata = thread.metadata
         return cls(
-            id=names.outside(thread.id),
-            parent_thread_id=names.outside_if(thread.parent_thread_id),
-            open_run_id=names.outside_if(thread.open_run_id),
-            latest_run_id=names.outside_if(thread.latest_run_id),
+            id=ids.outside(thread.id),
+            parent_thread_id=ids.outside_if(thread.parent_thread_id),
+            open_run_id=ids.outside_if(thread.open_run_id),
+            latest_run_id=ids.outside_if(thread.latest_run_id),
             message_count=thread.message_count,
             event_count=thread.event_count,
             created_at=thread.created_at,
             updated_at=thread.updated_at,
             active_at=thread.active_at,
-            forked_from=names.outside_if(thread.forked_from),
+            forked_from=ids.outside_if(thread.forked_from),
             forked_at=thread.forked_at,
             title=said.title,
             labels=said.labels,
@@ -104,7 +104,7 @@ class ThreadView(View, frozen=True, kw_only=True):
         )
 
 
-class QuestionView(View, frozen=True, kw_only=True):
+class QuestionView(ResponsePart, frozen=True, kw_only=True):
     """A question that a run waits for. An answer names `key` and `digest`."""
 
     key: str
@@ -138,7 +138,7 @@ class QuestionView(View, frozen=True, kw_only=True):
         return cls(**cls.fields(asked))
 
 
-class DecisionView(View, frozen=True, kw_only=True):
+class DecisionView(ResponsePart, frozen=True, kw_only=True):
     """How a question was answered: `resume` is yes, `cancel` is no."""
 
     action: ResumeAction
@@ -169,12 +169,12 @@ class TicketView(QuestionView, frozen=True, kw_only=True):
     decision: DecisionView | None
 
     @classmethod
-    def of_ticket(cls, ticket: Ticket, names: Names) -> TicketView:
+    def of_ticket(cls, ticket: Ticket, ids: ClientIds) -> TicketView:
         given = ticket.decision
         return cls(
             **cls.fields(ticket),
-            thread_id=names.outside(ticket.thread_id),
-            run_id=names.outside(ticket.run_id),
+            thread_id=ids.outside(ticket.thread_id),
+            run_id=ids.outside(ticket.run_id),
             call_id=ticket.call_id,
             asked_at=ticket.asked_at,
             status=ticket.status,
@@ -182,7 +182,7 @@ class TicketView(QuestionView, frozen=True, kw_only=True):
         )
 
 
-class RunView(View, frozen=True, kw_only=True):
+class RunView(ResponsePart, frozen=True, kw_only=True):
     """A run. `request` and `state` are shown to callers with the role `inspect`."""
 
     run_id: str
@@ -207,16 +207,16 @@ class RunView(View, frozen=True, kw_only=True):
     state: Json = None
 
     @classmethod
-    def of(cls, run: RunRecord, call: Call, *, has_details: bool = False) -> RunView:
-        names, waiting = call.names, run.waiting
+    def of(cls, run: RunRecord, call: ApiCall, *, has_details: bool = False) -> RunView:
+        ids, waiting = call.ids, run.waiting
         return cls(
-            run_id=names.outside(run.run_id),
-            thread_id=names.outside(run.thread_id),
+            run_id=ids.outside(run.run_id),
+            thread_id=ids.outside(run.thread_id),
             agent_id=run.agent_id,
             kind=run.kind,
-            parent_run_id=names.outside_if(run.parent_run_id),
+            parent_run_id=ids.outside_if(run.parent_run_id),
             status=run.status,
-            termination=names.reason(run.termination_reason, run.thread_id)
+            termination=ids.reason(run.termination_reason, run.thread_id)
             if run.termination_reason
             else None,
             response=run.final_output,
@@ -230,14 +230,14 @@ class RunView(View, frozen=True, kw_only=True):
             finished_at=run.finished_at_ms,
             updated_at=run.updated_at_ms or run.updated_at * 1000,
             cancelled_by=run.cancelled_by,
-            request=_request(run, names) if has_details else None,
-            state=names.values(run.state.extensions, run.thread_id)
+            request=_request(run, ids) if has_details else None,
+            state=ids.values(run.state.extensions, run.thread_id)
             if has_details and run.state is not None
             else None,
         )
 
 
-class ResultView(View, frozen=True, kw_only=True):
+class ResultView(ResponsePart, frozen=True, kw_only=True):
     """How a run ended, or the questions it waits for."""
 
     run_id: str
@@ -251,12 +251,12 @@ class ResultView(View, frozen=True, kw_only=True):
     cost: float | None
 
     @classmethod
-    def of(cls, result: RunResult, names: Names) -> ResultView:
+    def of(cls, result: RunResult, ids: ClientIds) -> ResultView:
         return cls(
-            run_id=names.outside(result.run_id),
-            thread_id=names.outside(result.thread_id),
+            run_id=ids.outside(result.run_id),
+            thread_id=ids.outside(result.thread_id),
             response=result.response,
-            termination=names.reason(result.termination, result.thread_id),
+            termination=ids.reason(result.termination, result.thread_id),
             waiting=result.waiting,
             tickets=tuple(map(QuestionView.of, result.tickets)),
             steps=result.steps,
@@ -265,15 +265,15 @@ class ResultView(View, frozen=True, kw_only=True):
         )
 
 
-class MessageView(View, frozen=True, kw_only=True):
+class MessageView(ResponsePart, frozen=True, kw_only=True):
     """A message of a thread's log, with its position `seq`."""
 
     seq: int
     message: Message
 
     @classmethod
-    def of(cls, record: MessageRecord, names: Names) -> MessageView:
-        return cls(seq=record.seq, message=names.message(record.message))
+    def of(cls, record: MessageRecord, ids: ClientIds) -> MessageView:
+        return cls(seq=record.seq, message=ids.message(record.message))
 
 
 def _usage(run: RunRecord) -> TokenUsage:
@@ -284,11 +284,11 @@ def _usage(run: RunRecord) -> TokenUsage:
     )
 
 
-def _request(run: RunRecord, names: Names) -> Json:
+def _request(run: RunRecord, ids: ClientIds) -> Json:
     if run.request is None:
         return None
     shown = to_json(run.request)
     shown.pop("principal", None)
     if "parent_thread_id" in shown:
-        shown["parent_thread_id"] = names.outside_if(shown["parent_thread_id"])
-    return names.values(shown, run.thread_id)
+        shown["parent_thread_id"] = ids.outside_if(shown["parent_thread_id"])
+    return ids.values(shown, run.thread_id)

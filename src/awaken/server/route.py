@@ -1,6 +1,6 @@
 """The route table: what the server answers, as data.
 
-Requests are checked by the table, and the OpenAPI document is made from it.
+The server checks requests by the table, and makes the OpenAPI document from it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import msgspec
 from starlette.types import ASGIApp
 
 from awaken.core.access import KeyRole as KeyRole
-from awaken.server.call import Call
+from awaken.server.call import ApiCall
 
 JSON_LIMIT = 2 * 1024 * 1024
 CHAT_LIMIT = 16 * 1024 * 1024
 
-Handler = Callable[[Call], Awaitable[ASGIApp]]
-"""Carries a request out; what it returns writes the answer (a starlette `Response` does)."""
+Handler = Callable[[ApiCall], Awaitable[ASGIApp]]
+"""Handles a request. Returns an ASGI application that writes the answer, such as a Starlette
+`Response`."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,10 +37,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     - `takes_tokens`: a stream token may be used. The handler has to find every thread that it
       touches by `awaken.server.lookup` or `awaken.server.submit`, which hold the token to its
       thread.
-    - `submits`: the route asks for a run. A server that is about to end answers 503, and so it does
-      for streams of a `protocol`.
-    - `is_audited`: its requests are written down in the audit. Without it, those are that may
-      change something.
+    - `submits`: the route submits a run. A draining server answers 503, as it does for streams of a
+      `protocol`.
+    - `is_audited`: its requests are recorded in the audit. With `None`, they are unless the method
+      is `GET`.
     """
 
     method: str
@@ -62,5 +63,5 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_audit(self) -> bool:
-        """Whether requests to the route are written down in the audit."""
+        """Whether requests to the route are recorded in the audit."""
         return self.method != "GET" if self.is_audited is None else self.is_audited

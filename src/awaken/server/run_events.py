@@ -1,7 +1,7 @@
-"""The events of one run for a client's stream, and what else such a stream needs.
+"""The events of one run for a client's stream, and the other parts of such a stream.
 
 - `follow_run` and `with_end` follow a run, also one that is withdrawn before it starts.
-- `on_leave` is what happens to the run if the client leaves before its stream has ended.
+- `leave_callback` gives what is called if the client leaves before its stream has ended.
 - `with_media` puts media into messages, for protocols whose clients get no files from the server.
 - `find_open_run` finds the run of a thread that a client can follow, and where its events begin.
 """
@@ -24,28 +24,28 @@ from awaken.core.store.commands import CommandKind, Submission, ThreadCommand
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery
 from awaken.core.thread import Thread
-from awaken.engine.large_content import loaded
+from awaken.engine.large_content import load_media
 from awaken.runtime.live.follow import EventFollower
-from awaken.server.call import Call
-from awaken.server.client_ids import Names
-from awaken.server.errors import Refused
+from awaken.server.call import ApiCall
+from awaken.server.client_ids import ClientIds
+from awaken.server.errors import RequestRefused
 from awaken.server.lookup import may_see_in
 from awaken.server.route import KeyRole
 
 Batches = AsyncGenerator[list[RunEvent], None]
-INSIDE = Names("")
+UNSCOPED = ClientIds("")
 """Leaves ids as stores have them."""
 
 
-def follow_run(call: Call, run: RunRecord, *, after: int) -> EventFollower:
+def follow_run(call: ApiCall, run: RunRecord, *, after: int) -> EventFollower:
     """The events of a run's thread and of the delegates beneath it, behind event `after`, with ids
     as the client sees them. A run that is withdrawn gets an end, as in `with_end`."""
     events = call.follow(run.thread_id, after=after, tree=True)
-    return with_end(call.runtime.store, run, events, after=after, names=call.names)
+    return with_end(call.runtime.store, run, events, after=after, ids=call.ids)
 
 
 def with_end(
-    store: Store, run: RunRecord, events: EventFollower, *, after: int, names: Names = INSIDE
+    store: Store, run: RunRecord, events: EventFollower, *, after: int, ids: ClientIds = UNSCOPED
 ) -> EventFollower:
     """The events of a run's thread, with an end for the run at once if it is withdrawn before it
     starts: while the thread has an owner, the log does not have its events yet.
@@ -58,21 +58,21 @@ def with_end(
     """
     if run.status is not RunStatus.CREATED:
         return events
-    return EventFollower(_until_withdrawn(events.batches(), store, run, after, names))
+    return EventFollower(_until_withdrawn(events.batches(), store, run, after, ids))
 
 
 async def _until_withdrawn(
-    batches: Batches, store: Store, run: RunRecord, after: int, names: Names
+    batches: Batches, store: Store, run: RunRecord, after: int, ids: ClientIds
 ) -> Batches:
-    withdrawn = start_task(_withdrawn(store, run, after))
-    is_given = False
+    withdrawn = start_task(_wait_withdrawn(store, run, after))
+    is_sent = False
     async with aclosing(batches):
         try:
             while True:
                 batch = await _next(batches, withdrawn)
                 if batch is None:
-                    yield [names.event(withdrawn.result())]
-                    is_given = True
+                    yield [ids.event(withdrawn.result())]
+                    is_sent = True
                     break
                 yield batch
                 if any(event.run_id == run.run_id for event in batch):
@@ -81,8 +81,8 @@ async def _until_withdrawn(
             withdrawn.cancel()
             await asyncio.wait([withdrawn])
         async for batch in batches:
-            # An end that was given is not given again when the log has it.
-            if batch := [one for one in batch if not (is_given and one.run_id == run.run_id)]:
+            # An end that was sent is not sent again when the log has it.
+            if batch := [one for one in batch if not (is_sent and one.run_id == run.run_id)]:
                 yield batch
 
 
@@ -98,7 +98,7 @@ async def _next(batches: Batches, withdrawn: asyncio.Task[RunEvent]) -> list[Run
             await asyncio.wait([coming])
 
 
-async def _withdrawn(store: Store, run: RunRecord, after: int) -> RunEvent:
+async def _wait_withdrawn(store: Store, run: RunRecord, after: int) -> RunEvent:
     """Wait until a submitted run has ended without having started, and return an end for it."""
     seen = 0
     while True:
@@ -107,7 +107,7 @@ async def _withdrawn(store: Store, run: RunRecord, after: int) -> RunEvent:
         if now is not None and now.status is not RunStatus.DONE:
             continue
         events = await store.load_events(run.thread_id, after=after)
-        if not any(told.run_id == run.run_id for told in events):
+        if not any(event.run_id == run.run_id for event in events):
             end = RunFinish(thread_id=run.thread_id, run_id=run.run_id, termination=CANCELLED)
             at_ms = (now or run).updated_at_ms
             return RunEvent(thread_id=run.thread_id, run_id=run.run_id, at_ms=at_ms, event=end)
@@ -117,69 +117,76 @@ HEADER = "x-awaken-on-disconnect"
 QUERY = "on_disconnect"
 
 
-async def on_leave(call: Call, id: str, thread_id: str) -> Callable[[], Awaitable[object]] | None:
-    """What to do when the client leaves: nothing, unless it has asked for its run to be cancelled.
+async def leave_callback(
+    call: ApiCall, id: str, thread_id: str
+) -> Callable[[], Awaitable[object]] | None:
+    """What to call when the client leaves: `None`, unless the client asked that its run be
+    cancelled then.
 
     Args:
         id: the id inside of the run, or of the thread whose open run it is.
         thread_id: the id inside of the run's thread.
 
     Raises:
-        Refused: the client only watches the run, and may not cancel it.
+        RequestRefused: the client only watches the run, and may not cancel it.
     """
-    asked = call.request.headers.get(HEADER) or call.request.query_params.get(QUERY)
-    if asked != "cancel":
+    action = call.request.headers.get(HEADER) or call.request.query_params.get(QUERY)
+    if action != "cancel":
         return None
     submits = call.request.method == "POST"  # the run is the client's own then
     if not submits and not await _may_cancel(call, thread_id):
-        raise Refused(
+        raise RequestRefused(
             403, "missing_role", "the run of another client is cancelled with role decide"
         )
     return lambda: call.runtime.cancel(id, deadline=0, principal=call.principal)
 
 
-async def _may_cancel(call: Call, thread_id: str) -> bool:
+async def _may_cancel(call: ApiCall, thread_id: str) -> bool:
     can = call.has(KeyRole.INVOKE, KeyRole.DECIDE)
     return can and await may_see_in(call, thread_id, (KeyRole.DECIDE,))
 
 
-async def with_media(call: Call, messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages with the bytes of their media in them, also of those that the store keeps as
-    blobs. In place of a blob that is gone stands a text that says so."""
+async def with_media(call: ApiCall, messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages with the bytes of their media in them, also of media that the store keeps as
+    blobs. A text replaces a blob that does not exist any more."""
     blobs = call.runtime.blobs
     if blobs is None:
         return messages
     scope = call.principal.scope
-    return await loaded(RunBlobs(blobs=blobs, uses=call.runtime.store, scope=scope), messages)
+    return await load_media(RunBlobs(blobs=blobs, uses=call.runtime.store, scope=scope), messages)
 
 
 class OpenRun(NamedTuple):
-    """A run that works, or will without a client's doing.
+    """A run that is running, or will run without an action of a client.
 
     `before` is the number of the thread's last event before the run's first. `event_count` is the
     number of the thread's last event at a moment when the run was open: an end of the run up to
-    there was a pause. `asked` is what was submitted, if the run had not begun with it.
+    there was a pause. `submission` is set if the run had not begun with it.
     """
 
     run: RunRecord
     before: int
     event_count: int
-    asked: Submission | None = None
+    submission: Submission | None = None
 
-    def in_view(self, log: Sequence[Message]) -> list[Message]:
-        """The messages of the thread, read later than the run, as they are when it has begun."""
-        if self.asked is None:
+    def list_visible(self, log: Sequence[Message]) -> list[Message]:
+        """The messages of the thread that the run has read when it has begun; `log` was read after
+        the run's record."""
+        if self.submission is None:
             return list(log)
-        known, rewound = {message.id for message in log}, self.asked.rewind_to
+        logged, rewound = {message.id for message in log}, self.submission.rewind_to
         kept = log
         if rewound is not None:
             kept = list(takewhile(lambda message: message.id != rewound, log))
-        return [*kept, *(message for message in self.asked.messages if message.id not in known)]
+        return [
+            *kept,
+            *(message for message in self.submission.messages if message.id not in logged),
+        ]
 
 
 async def find_open_run(store: Store, thread_id: str) -> OpenRun | None:
-    """The thread's run that works, has an answer to go on with, or has not started yet; `None` if
-    there is none, or if it waits for an answer."""
+    """The thread's run that is running, has an answer to resume with, or has not started yet;
+    `None` if there is none, or if it waits for an answer."""
     # The order of these reads matters: a command is dropped by the commit that changes the record.
     thread = await store.load_thread(thread_id)
     if thread is None:
@@ -188,22 +195,22 @@ async def find_open_run(store: Store, thread_id: str) -> OpenRun | None:
     run = await _open_run(store, thread, commands)
     if run is None:
         return None
-    asked = [command.submission for command in commands if command.run_id == run.run_id]
+    submissions = [command.submission for command in commands if command.run_id == run.run_id]
     before = await event_before(store, thread, run)
-    return OpenRun(run, before, thread.event_count, next(filter(None, asked), None))
+    return OpenRun(run, before, thread.event_count, next(filter(None, submissions), None))
 
 
-_WAKES = (CommandKind.DECISIONS, CommandKind.CANCEL)
+_RESUMING = (CommandKind.DECISIONS, CommandKind.CANCEL)
 
 
-def can_go_on(run: RunRecord, commands: Sequence[ThreadCommand]) -> bool:
-    """Whether a waiting run has an answer or a cancel to go on with, in whichever process.
+def can_resume(run: RunRecord, commands: Sequence[ThreadCommand]) -> bool:
+    """Whether a waiting run will resume, in any process: it has an answer or a cancel.
 
     Args:
         commands: those of its thread, read before the record: the commit that drops a command
             changes the record, too.
     """
-    return any(one.kind in _WAKES and one.run_id in (None, run.run_id) for one in commands)
+    return any(one.kind in _RESUMING and one.run_id in (None, run.run_id) for one in commands)
 
 
 _LOOK_BACK = 200
@@ -216,7 +223,7 @@ async def event_before(store: Store, thread: Thread, run: RunRecord) -> int:
     while True:
         after = max(0, thread.event_count - back)
         events = await store.load_events(thread.id, after=after, limit=back)
-        mine = [index for index, told in enumerate(events) if told.run_id == run.run_id]
+        mine = [index for index, event in enumerate(events) if event.run_id == run.run_id]
         if not mine:
             return thread.event_count
         if mine[0] > 0 or after == 0:
@@ -235,5 +242,5 @@ async def _open_run(
         return next(iter(await store.list_runs(submitted)), None)
     run = await store.load_run(now.open_run_id)
     if run is not None and run.status is RunStatus.WAITING:
-        return run if can_go_on(run, commands) else None
+        return run if can_resume(run, commands) else None
     return run

@@ -1,7 +1,7 @@
-"""The life of a serving process: start, serve, drain, end; and the sockets it listens on.
+"""The life of a serving process: it starts, serves, drains and ends. And the sockets it listens on.
 
-The runtime is opened before the socket listens, so a process that cannot work is never asked. A
-process that is told to stop leaves its runs to others first, and only then ends its streams.
+The runtime is opened before the socket listens, so a process that cannot work gets no requests. A
+process that is to stop leaves its runs to other processes first, and only then closes its streams.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from starlette.types import ASGIApp
 from awaken.core.aio.owned_tasks import OwnedTasks, start_task
 from awaken.errors import AwakenError, ConfigError
 from awaken.runtime.runtime import Runtime
-from awaken.server.http_protocol import PatientHttp
+from awaken.server.http_protocol import LimitedHttpProtocol
 from awaken.server.metrics import MetricsPage
 from awaken.server.observe import Observer
 
 log = logging.getLogger("awaken.server")
 
-LOOK = 0.3
-"""Seconds between two looks for runs that another server has left."""
-ENDING = 2
+POLL_SECONDS = 0.3
+"""Seconds between two searches for runs that another server has left."""
+SHUTDOWN_SECONDS = 2
 """Seconds for answers that are still being written when the process ends."""
-KEEP_ALIVE = 75
+KEEP_ALIVE_SECONDS = 75
 """Seconds after which an idle connection is closed. Proxies keep theirs for 60, and must not use
 one that is being closed."""
-_CANNOT_LOOK = "cannot look for runs to resume"
+_RESUME_FAILED = "cannot look for runs to resume"
 
 
 class Serving:
@@ -49,7 +49,7 @@ class Serving:
 
     Args:
         drain: the seconds that runs have for the end of their step.
-        reload: reads again what can change while the server runs; it says what it did.
+        reload: loads again what can change while the server runs; returns a text for the log.
         proxies: the addresses and networks of proxies whose `X-Forwarded-For` is believed.
     """
 
@@ -86,7 +86,9 @@ class Serving:
         with self._signals():
             async with self._runtime:
                 serving = start_task(self._server.serve([listening]))
-                looking = self._tasks.start_repeating(self._look, LOOK, _CANNOT_LOOK)
+                resuming = self._tasks.start_repeating(
+                    self._resume_later, POLL_SECONDS, _RESUME_FAILED
+                )
                 while not (self._server.started or serving.done()):  # noqa: ASYNC110 no event for it
                     await asyncio.sleep(0.01)
                 if self._server.started and not self._is_stopping:
@@ -95,7 +97,7 @@ class Serving:
                     await serving
                 else:
                     await self._serve_metrics(metrics, serving)
-                looking.cancel()
+                resuming.cancel()
 
     async def _serve_metrics(self, listening: socket.socket, until: asyncio.Task[None]) -> None:
         figures = start_task(self._metrics.serve([listening]))
@@ -104,7 +106,7 @@ class Serving:
         await asyncio.wait([figures])
         until.result()
 
-    def leave(self) -> None:
+    def on_parent_exit(self) -> None:
         """Drain a worker whose parent has died. Its ports are free at once, so that the parent can
         be started again; requests on open connections are still answered."""
         for served in (self._server, self._metrics):
@@ -130,14 +132,14 @@ class Serving:
             self._observer.streams.close()
             self._server.should_exit = True
 
-    async def _look(self) -> None:
-        await asyncio.sleep(LOOK)
+    async def _resume_later(self) -> None:
+        await asyncio.sleep(POLL_SECONDS)
         await self._runtime.look_around()
 
-    def _look_now(self) -> None:
-        self._tasks.start_logged(self._runtime.look_around(), _CANNOT_LOOK)
+    def _resume_now(self) -> None:
+        self._tasks.start_logged(self._runtime.look_around(), _RESUME_FAILED)
 
-    def _read_again(self) -> None:
+    def _reload_settings(self) -> None:
         try:
             log.info("%s", self._reload())
         except AwakenError as error:
@@ -156,14 +158,14 @@ class Serving:
                 os._exit(128 + number)
             loop.call_soon_threadsafe(self.stop)
 
-        def call(deed: Callable[[], None]) -> Callable[[int, FrameType | None], None]:
-            return lambda number, frame: (loop.call_soon_threadsafe(deed), None)[1]
+        def call(callback: Callable[[], None]) -> Callable[[int, FrameType | None], None]:
+            return lambda number, frame: (loop.call_soon_threadsafe(callback), None)[1]
 
         handlers = {
             signal.SIGTERM: stop,
             signal.SIGINT: stop,
-            signal.SIGHUP: call(self._read_again),
-            signal.SIGUSR1: call(self._look_now),
+            signal.SIGHUP: call(self._reload_settings),
+            signal.SIGUSR1: call(self._resume_now),
         }
         before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
@@ -177,36 +179,36 @@ def _server(application: ASGIApp, proxies: Sequence[str] = ()) -> _Server:
     return _Server(
         uvicorn.Config(
             application,
-            http=PatientHttp,
+            http=LimitedHttpProtocol,
             loop="none",
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
-            # Uvicorn believes every client on this machine if it is not told otherwise.
+            # By default, uvicorn trusts the headers of every client on this machine.
             proxy_headers=bool(proxies),
             forwarded_allow_ips=list(proxies),
-            timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=ENDING,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         )
     )
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its signal handlers, which would end streams before runs are left."""
+    """Uvicorn without its signal handlers, which would close streams before the runs are left."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
 
 
-SENT_AHEAD = 128 * 1024
-"""Bytes that the kernel may keep for a client that does not read; Linux doubles the number. More
-would only be old when the client reads it."""
-_NEXT = 20
+SEND_BUFFER_BYTES = 128 * 1024
+"""Bytes that the kernel may buffer for a client that does not read; Linux doubles the number. With
+a larger buffer, the client would only read older data."""
+_MAX_PORTS = 20
 """How many ports are tried."""
-_WAITING = 128
+_BACKLOG = 128
 """How many clients may wait for a server that starts."""
 
 
@@ -236,11 +238,11 @@ def bind(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, kind, protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENT_AHEAD)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         listening.bind(address)
     except OSError as error:
         listening.close()
-        raise ConfigError(why_not(host, port, error)) from None
+        raise ConfigError(explain_bind_error(host, port, error)) from None
     return listening
 
 
@@ -251,23 +253,23 @@ def bind_free(host: str, port: int) -> socket.socket:
     Raises:
         ConfigError: the address cannot be used; the text says why and what to do.
     """
-    for one in range(port, min(port + _NEXT, 65_536)) if port else ():
+    for one in range(port, min(port + _MAX_PORTS, 65_536)) if port else ():
         with suppress(ConfigError):
-            return _listening(host, one)
-    return _listening(host, 0)
+            return _listen(host, one)
+    return _listen(host, 0)
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     listening = bind(host, port)
     try:
-        listening.listen(_WAITING)
+        listening.listen(_BACKLOG)
     except OSError as error:  # another program was bound to it as well, and was quicker
         listening.close()
-        raise ConfigError(why_not(host, port, error)) from None
+        raise ConfigError(explain_bind_error(host, port, error)) from None
     return listening
 
 
-def why_not(host: str, port: int, error: OSError) -> str:
+def explain_bind_error(host: str, port: int, error: OSError) -> str:
     """Why an address cannot be listened on, and what to do."""
     if error.errno == errno.EADDRINUSE:
         return (

@@ -1,8 +1,8 @@
 """Streams of events, as server-sent events, and the connection of the client that reads one.
 
 A stream needs no buffer of its own for a client that reads slowly: while a write to it waits, its
-follower is not read; the bus then drops what is too much, and the follower catches up from the
-store. No run, topic or other client waits for it.
+follower is not read. The bus then drops the events that do not fit, and the follower reads them
+from the store. No run, topic or other client waits for it.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ HEADERS = [
 OPEN = b": open\n\n"
 CLOSING = b": closing\n\n"
 BATCH_BYTES = 64 * 1024
-"""About how many bytes of frames are made before they are written."""
+"""About how many bytes of frames are frame_bytes before they are written."""
 
 
-class Encodes(Protocol[T_contra]):
-    """What a stream needs to write its events: an `Encoder` of a protocol, or one of our own."""
+class StreamEncoder(Protocol[T_contra]):
+    """Turns events into chunks: an `Encoder` of a protocol, or one of `/v1`."""
 
     def start(self) -> Iterable[Any]: ...
 
@@ -59,30 +59,29 @@ _ENDS = (RunFinish, Error)
 
 
 def until_run_ends(run_id: str) -> Callable[[RunEvent], bool]:
-    """Whether an event is the last of a run's activation."""
-    return lambda told: type(told.event) in _ENDS and told.run_id == run_id
+    """A predicate: whether an event is the last of an activation of this run."""
+    return lambda event: type(event.event) in _ENDS and event.run_id == run_id
 
 
-class EventStream(Generic[T]):
-    """An answer that writes events as they come, until `is_last` says so: those of a thread, say,
-    what was and then what is.
+class SseResponse(Generic[T]):
+    """An answer that writes events as they come, until `is_last` is true for one. A follower, for
+    one, gives first the stored events of a thread, then the live ones.
 
     Args:
-        events: what `runtime.follow` returns is written in batches, another generator event by
-            event.
+        events: a follower's events are written in batches, those of another generator one by one.
         frame: makes bytes of a chunk of the encoder; `None`: its chunks are bytes.
         headers: further headers of the answer.
         end: bytes behind the last frame of a stream that has come to its end.
         cut_when_closed: the connection is cut if the stream is closed before its end. Clients of
-            other protocols take any regular end of an answer for the end of the run. Those of our
-            own see that no last event came, and an `EventSource` comes back by itself.
-        on_leave: is called if the client leaves before that.
+            other protocols take any regular end of an answer for the end of the run. Clients of
+            `/v1` see that no last event came, and an `EventSource` reconnects by itself.
+        on_leave: is called if the client leaves before the last event.
     """
 
     def __init__(
         self,
         events: AsyncGenerator[T, None],
-        encoder: Encodes[T],
+        encoder: StreamEncoder[T],
         *,
         is_last: Callable[[T], bool],
         frame: Callable[[Any], bytes] | None = data_frame,
@@ -104,14 +103,14 @@ class EventStream(Generic[T]):
             await send({"type": "http.response.body", "body": b""})
             return
         streams: OpenStreams = scope.get("streams") or OpenStreams()
-        with streams.opened(scope) as token:
-            connection = Connection(receive, send, token)
+        with streams.track(scope) as token:
+            connection = ClientConnection(receive, send, token)
             try:
                 await self._stream(connection, streams)
             finally:
                 streams.behind += connection.behind
 
-    async def _stream(self, connection: Connection, streams: OpenStreams) -> None:
+    async def _stream(self, connection: ClientConnection, streams: OpenStreams) -> None:
         await connection.start(self._headers)
         try:
             async with connection, aclosing(self._events):
@@ -125,21 +124,21 @@ class EventStream(Generic[T]):
         else:
             await connection.end(self._frames(self._encoder.finish()) + self._end)
             return
-        if connection.is_left and self._on_leave is not None:
+        if connection.has_left and self._on_leave is not None:
             await self._on_leave()
-        elif not (connection.is_left or connection.is_writing or self._cut_when_closed):
+        elif not (connection.has_left or connection.is_writing or self._cut_when_closed):
             await connection.end(CLOSING)
 
-    async def _write(self, connection: Connection, streams: OpenStreams) -> None:
+    async def _write(self, connection: ClientConnection, streams: OpenStreams) -> None:
         await connection.write(OPEN + self._frames(self._encoder.start()))
         encode, frame, is_last = self._encoder.encode, self._frame, self._is_last
         async for batch in _batches(self._events):
             frames: list[bytes] = []
             size, ends = 0, False
             for event in batch:
-                for made in encode(event) if frame is None else map(frame, encode(event)):
-                    frames.append(made)
-                    size += len(made)
+                for frame_bytes in encode(event) if frame is None else map(frame, encode(event)):
+                    frames.append(frame_bytes)
+                    size += len(frame_bytes)
                 if ends := is_last(event):
                     break
                 if size > BATCH_BYTES:
@@ -166,21 +165,22 @@ async def _one_by_one(events: AsyncGenerator[T, None]) -> AsyncIterator[list[T]]
 
 
 STILL_HERE = b": still here\n\n"
-SILENCE = 15.0
+SILENCE_SECONDS = 15.0
 """Seconds without a write after which a comment is sent, so that proxies keep the connection."""
-PATIENCE = 30.0
+STUCK_SECONDS = 30.0
 """Seconds for which a client may take nothing before its stream is closed."""
-SLICE = 64 * 1024
-"""The most bytes that are handed to the server at once: it keeps what the client does not take."""
-BEHIND = 1.0
+SLICE_BYTES = 64 * 1024
+"""The most bytes that are handed to the web server at once, since it buffers what the client does
+not read."""
+BEHIND_SECONDS = 1.0
 """Seconds for which a write waits before the client counts as one that is behind."""
 
 
-class Connection:
+class ClientConnection:
     """Writes to a client, keeps the connection alive, and notices when the client leaves.
 
     As a context manager, it interrupts its block when the token is cancelled: by the server, which
-    closes its streams, or because the client has left (`is_left`) or takes nothing (`is_stuck`).
+    closes its streams, or because the client has left (`has_left`) or takes nothing (`is_stuck`).
     If `is_writing` is true then, a frame may have been cut in two.
 
     Raises:
@@ -193,12 +193,12 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
         self.is_writing = False
-        self.is_left = self.is_stuck = False
+        self.has_left = self.is_stuck = False
         self.behind = 0
 
     async def __aenter__(self) -> None:
         self._interruptible.__enter__()
-        self._attending = start_task(self._attend())
+        self._watching = start_task(self._watch_client())
 
     async def __aexit__(
         self,
@@ -209,8 +209,8 @@ class Connection:
         try:
             self._interruptible.__exit__(kind, error, trace)
         finally:
-            self._attending.cancel()
-            await asyncio.wait([self._attending])
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
 
     async def start(self, headers: list[tuple[bytes, bytes]]) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -219,45 +219,45 @@ class Connection:
         """Write bytes. Waits while the client does not take what was written before."""
         began = self._written_at = self._loop.time()
         self.is_writing = True
-        for start in range(0, len(body), SLICE):
-            part = body[start : start + SLICE] if len(body) > SLICE else body
+        for start in range(0, len(body), SLICE_BYTES):
+            part = body[start : start + SLICE_BYTES] if len(body) > SLICE_BYTES else body
             await self._send({"type": "http.response.body", "body": part, "more_body": True})
         self.is_writing = False
-        if self._loop.time() - began > BEHIND:
+        if self._loop.time() - began > BEHIND_SECONDS:
             self.behind += 1
 
     async def end(self, body: bytes) -> None:
         """Write the last bytes, unless the client does not take them."""
         try:
-            async with asyncio.timeout(BEHIND):
+            async with asyncio.timeout(BEHIND_SECONDS):
                 await self._send({"type": "http.response.body", "body": body})
         except TimeoutError:
             self.is_stuck = True
 
-    async def _attend(self) -> None:
+    async def _watch_client(self) -> None:
         """Close the stream when the client leaves or is stuck."""
-        while not (self.is_left or self.is_stuck):
+        while not (self.has_left or self.is_stuck):
             try:
                 async with asyncio.timeout_at(self._due()):
                     message = await self._receive()
             except TimeoutError:
-                await self._look()
+                await self._check_client()
             else:
-                self.is_left = message["type"] == "http.disconnect"
+                self.has_left = message["type"] == "http.disconnect"
         self._token.cancel()
 
     def _due(self) -> float:
-        """When the client is to be looked at again."""
-        return self._written_at + (PATIENCE if self.is_writing else SILENCE)
+        """When the client is checked next."""
+        return self._written_at + (STUCK_SECONDS if self.is_writing else SILENCE_SECONDS)
 
-    async def _look(self) -> None:
+    async def _check_client(self) -> None:
         if self._loop.time() < self._due():
             return
         if self.is_writing:
             self.is_stuck = True
             return
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(STUCK_SECONDS):
                 await self._send(
                     {"type": "http.response.body", "body": STILL_HERE, "more_body": True}
                 )

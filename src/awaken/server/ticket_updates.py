@@ -1,5 +1,5 @@
-"""Telling the streams of tickets when to look: at once after a change in this process, and now and
-then for the changes of others."""
+"""Wakes the streams of tickets: at once after a change in this process, and at intervals for the
+changes of other processes."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ from contextlib import contextmanager
 
 from awaken.core.run import AgentRunResult
 from awaken.core.store.commands import CommandKind, ThreadCommand
-from awaken.runtime.metrics_hooks import RuntimeNews
+from awaken.runtime.metrics_hooks import RuntimeCallbacks
 
-LOOK_AROUND = 1.0
-"""Seconds after which a stream looks for changes that other processes have made."""
-PAUSE = 0.1
-"""The least time between two looks of one stream."""
+POLL_SECONDS = 1.0
+"""Seconds after which a stream reads the changes of other processes."""
+MIN_PAUSE_SECONDS = 0.1
+"""The shortest time between two reads of one stream."""
 
 
-class TicketNews:
-    """Wakes its listeners when a run of this process has paused with questions, has ended, or was
-    given answers."""
+class TicketUpdates:
+    """Wakes its listeners when a run of this process has paused with questions, has ended, or has
+    received answers."""
 
-    def __init__(self, news: RuntimeNews) -> None:
+    def __init__(self, news: RuntimeCallbacks) -> None:
         self._listeners: set[asyncio.Event] = set()
         news.commands.subscribe(self._take)
         news.ended.subscribe(self._end)
 
     @contextmanager
     def listener(self) -> Iterator[TicketListener]:
-        news = asyncio.Event()
-        self._listeners.add(news)
+        changed = asyncio.Event()
+        self._listeners.add(changed)
         try:
-            yield TicketListener(news)
+            yield TicketListener(changed)
         finally:
-            self._listeners.discard(news)
+            self._listeners.discard(changed)
 
     def _take(self, command: ThreadCommand) -> None:
         if command.kind in (CommandKind.DECISIONS, CommandKind.CANCEL):
-            self._tell()
+            self._notify()
 
     def _end(self, result: AgentRunResult | None) -> None:
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
-        for news in self._listeners:
-            news.set()
+    def _notify(self) -> None:
+        for changed in self._listeners:
+            changed.set()
 
 
 class TicketListener:
-    """One stream that waits for news."""
+    """One stream of tickets, which waits for changes."""
 
-    def __init__(self, news: asyncio.Event) -> None:
-        self._news = news
+    def __init__(self, changed: asyncio.Event) -> None:
+        self._changed = changed
 
     async def wait(self) -> None:
-        """Return when there may be a change, though not at once after the last call."""
-        await asyncio.sleep(PAUSE)
+        """Wait until there may be a change, and at least `MIN_PAUSE_SECONDS`."""
+        await asyncio.sleep(MIN_PAUSE_SECONDS)
         try:
-            async with asyncio.timeout(LOOK_AROUND):
-                await self._news.wait()
+            async with asyncio.timeout(POLL_SECONDS):
+                await self._changed.wait()
         except TimeoutError:
             pass
-        self._news.clear()
+        self._changed.clear()

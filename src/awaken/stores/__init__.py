@@ -130,7 +130,7 @@ __all__ = [
     "WaitingReason",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         ".memory": "MemoryProfiles MemoryStore",

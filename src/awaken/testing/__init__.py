@@ -2,6 +2,7 @@
 fails on demand. The checks that every store must pass are in `awaken.testing.conformance`."""
 
 from awaken.core.answer_stream import stream_of
+from awaken.lazy import lazy_names
 from awaken.testing.failing_store import CommitFailure, FailingStore
 from awaken.testing.fake_clock import FakeClock
 from awaken.testing.models import (
@@ -28,3 +29,5 @@ __all__ = [
     "tool_call_response",
     "tool_calls_response",
 ]
+
+lazy_names(__name__, {})  # an error about a name of another module says which

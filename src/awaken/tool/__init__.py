@@ -5,6 +5,7 @@ from awaken.core.spec import ToolExecutorKind, ToolSelection
 from awaken.core.suspension import ResumeAction, ToolCallResumeMode
 from awaken.core.tool import Recover, ToolEffect, ToolKind
 from awaken.core.tool_context import SupportsApproval, Tool, ToolTraits
+from awaken.lazy import lazy_names
 from awaken.tool.execute import execute_tool
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool, tool
@@ -31,3 +32,5 @@ __all__ = [
     "tool",
     "validate_against_schema",
 ]
+
+lazy_names(__name__, {})  # an error about a name of another module says which

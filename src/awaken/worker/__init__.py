@@ -24,7 +24,7 @@ __all__ = [
     "WhenBusy",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         ".live_runs": "ActiveRun ActiveRuns",

@@ -1,8 +1,8 @@
-"""Activating a run: choosing the run that a request leads to, and preparing it for its backend.
+"""Activating a run: selecting the run for a request, and preparing it for the engine or a backend.
 
-`choose` finds the run and its agent, and an `Opening` is made of them. `local_run` turns that into
-the request for an agent in this process, `remote_run` into the request for an agent on a remote
-backend. Both also make the `PreparedRun` from which the code that drives the run starts.
+`activate` reads the claimed thread and selects the run and its agent. `prepare_local` makes the
+`RunSetup` of an agent that runs in this process. For an agent on a remote backend, `prepare_remote`
+also makes the request to that backend.
 """
 
 from __future__ import annotations
@@ -12,22 +12,19 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from awaken.backend import remote
-from awaken.backend.local import new_phase_runtime
-from awaken.clock import Clock
+from awaken.backend.local import new_run_state, store_decisions
 from awaken.core.account import Account
 from awaken.core.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendControl,
-    BackendLocalRootContext,
     BackendRootRunRequest,
 )
 from awaken.core.budget import Budget
 from awaken.core.event import EventSink, RunEvent
-from awaken.core.identity import RunIdentity, RunMode
-from awaken.core.inbox import DecisionQueue, InboxReceiver, inbox_channel
+from awaken.core.identity import RunMode
+from awaken.core.inbox import DecisionQueue, inbox_channel
 from awaken.core.lifecycle import RunStatus, Suspended
 from awaken.core.message import Message, Role
-from awaken.core.registry import ExecutionResolver
 from awaken.core.rewind import before_hidden, positions
 from awaken.core.run import AgentRunResult, PersistedState
 from awaken.core.state.run_keys import SPENDING
@@ -37,13 +34,14 @@ from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery, ThreadContext
 from awaken.core.transcript import effective_view
-from awaken.engine.large_content import loaded
-from awaken.engine.prepared_run import (
+from awaken.engine.large_content import load_media
+from awaken.engine.phases import PhaseRuntime
+from awaken.engine.run_setup import (
     NOT_IN_VIEW,
     FirstCommit,
-    PreparedRun,
     RunControls,
     RunServices,
+    RunSetup,
     ThreadContextSnapshot,
 )
 from awaken.errors import (
@@ -54,19 +52,16 @@ from awaken.errors import (
     ResolveFailed,
     StateError,
 )
-from awaken.ids import Ids
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
-from awaken.worker.attempt import MustEndFirst
+from awaken.worker.attempt import Attempt, MustEndFirst
 from awaken.worker.budgets import Accounts
-from awaken.worker.delegates import Delegates
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.prepare import (
-    NOTHING_SENT,
-    RunChoice,
-    Sent,
+    NO_COMMANDS,
+    PendingCommands,
+    RunSelection,
     add_rewind,
     build_missing_results,
-    choose_run,
     complete_request,
     drop_calls,
     filter_stale_decisions,
@@ -76,9 +71,10 @@ from awaken.worker.prepare import (
     request_snapshot,
     restore_state,
     run_identity,
+    select_run,
     set_active_agent,
+    sort_commands,
     supersede,
-    take_commands,
     visible_messages,
 )
 from awaken.worker.read_thread import (
@@ -91,63 +87,60 @@ from awaken.worker.read_thread import (
 from awaken.worker.remote_answers import Answers, asks_itself, grant, load_answers
 from awaken.worker.request import RunRequest
 
-# -- choosing a run ---------------------------------------------------------------------------
+# -- selecting a run --------------------------------------------------------------------------
 
 
-async def choose(
-    store: Store,
-    delegates: Delegates,
-    resolver: ExecutionResolver,
-    clock: Clock,
-    ids: Ids,
-    request: RunRequest,
-) -> Chosen | MustEndFirst:
-    """Store the request's decisions, read its thread, resolve its agent, and choose its run.
+async def activate(
+    attempt: Attempt, slot: ActiveRun, fence: Fence, services: RunServices, controls: RunControls
+) -> Activation | MustEndFirst:
+    """Store the request's decisions, read its thread, resolve its agent, and select its run.
 
     Raises:
         InvalidResume: the run cannot be continued, or a decision answers no open question.
     """
+    request, store, clock = attempt.request, services.store, services.clock
+    assert store is not None, "a worker has a store"
     refused: DecisionRefused | None = None
     if request.decisions:
-        await delegates.check_answers(request.thread_id)
         try:
             await store.decide(request.thread_id, request.decisions, at_ms=clock.now_ms())
         except DecisionRefused as error:
             refused = error
     if request.rewind_to is not None:
         request = await with_rewind(store, request)
-    agent, context = await resolve_and_read(store, request, resolver)
+    agent, context = await resolve_and_read(store, request, services.resolver)
     if refused is not None and not _knows_its_questions(agent, request):
         raise InvalidResume(refused) from refused
     if context.is_new and request.names_no_run:
-        choice, sent = RunChoice(run_id=ids.new()), NOTHING_SENT
+        run, commands = RunSelection(run_id=services.ids.new()), NO_COMMANDS
     else:
-        choice = await choose_run(request, context, store, ids)
-        sent = take_commands(context.commands, choice)
-    if request.decisions and not request.messages and not choice.is_continuation:
+        run = await select_run(request, context, store, services.ids)
+        commands = sort_commands(context.commands, run)
+    if request.decisions and not request.messages and not run.is_continuation:
         raise InvalidResume("these answers were given before, and their run is over")
-    if request.run_mode is RunMode.INTERNAL_WAKE and not (choice.previous or sent.messages):
+    if request.run_mode is RunMode.INTERNAL_WAKE and not (run.previous or commands.messages):
         raise InvalidResume("another run has read the messages for which the thread was woken")
-    if sent.cancelled and request.messages and request.continue_run_id is None:
-        return MustEndFirst(choice.run_id)
-    if choice.previous is None:
-        return Chosen(request, agent, context, choice, sent)
-    before = agent_before(resolver, choice.previous, agent)
-    if request.messages and not request.continue_run_id and not can_hand_over(before, agent):
-        now = clock.now_ms()
-        await store.send(ThreadCommand.cancel(request.thread_id, choice.run_id, at_ms=now))
-        return MustEndFirst(choice.run_id)
-    return Chosen(complete_request(request, choice.previous), before, context, choice, sent)
-
-
-class Chosen(msgspec.Struct, frozen=True):
-    """A request as its run takes it, the run's agent and thread, and the commands it was sent."""
-
-    request: RunRequest
-    agent: ResolvedExecution
-    context: ThreadContext
-    choice: RunChoice
-    sent: Sent
+    if commands.cancelled and request.messages and request.continue_run_id is None:
+        return MustEndFirst(run.run_id)
+    if run.previous is not None:
+        before = agent_before(services.resolver, run.previous, agent)
+        if request.messages and not request.continue_run_id and not can_hand_over(before, agent):
+            now = clock.now_ms()
+            await store.send(ThreadCommand.cancel(request.thread_id, run.run_id, at_ms=now))
+            return MustEndFirst(run.run_id)
+        request, agent = complete_request(request, run.previous), before
+    return Activation(
+        request=request,
+        sink=attempt.sink,
+        slot=slot,
+        fence=fence,
+        agent=agent,
+        context=context,
+        run=run,
+        commands=commands,
+        services=services,
+        controls=controls,
+    )
 
 
 def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:
@@ -155,16 +148,15 @@ def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:
     return isinstance(agent, ResolvedBackendAgent) and request.agent_id in (None, agent.spec.id)
 
 
-# -- a run that is being prepared -------------------------------------------------------------
+class Activation(msgspec.Struct, kw_only=True):
+    """One activation of a run: the claim on the thread, the thread as read under the claim, and the
+    selected run and agent.
 
+    `commands` are those that waited for the run. `slot` is the run's slot among the live runs of
+    this process. `answers` are the answers to the questions of a remote run. `pending_commits`
+    receives the commits that the store did not take before the run failed.
 
-class Opening(msgspec.Struct, kw_only=True):
-    """A run that is being prepared: the caller's request, and what the store has of its thread.
-
-    `choice` says which run this is: a new one, or one that goes on. `sent` holds the commands that
-    waited for it. `slot` is its place among the live runs of this process. `answers` are the
-    answers to the questions of a remote run. `unkept` receives the commits that the store did not
-    take before the run broke off.
+    The garbage collector has to track this struct: the slot leads to the run's task.
     """
 
     request: RunRequest
@@ -173,14 +165,12 @@ class Opening(msgspec.Struct, kw_only=True):
     fence: Fence
     agent: ResolvedExecution
     context: ThreadContext
-    choice: RunChoice
-    sent: Sent
-    store: Store
-    resolver: ExecutionResolver
+    run: RunSelection
+    commands: PendingCommands
     services: RunServices
     controls: RunControls
     answers: Answers | None = None
-    unkept: list[ThreadCommit] = msgspec.field(default_factory=list)
+    pending_commits: list[ThreadCommit] = msgspec.field(default_factory=list)
 
     @property
     def own_budget(self) -> Budget | None:
@@ -191,19 +181,25 @@ class Opening(msgspec.Struct, kw_only=True):
     def new_messages(self) -> tuple[Message, ...]:
         """The messages the run adds to the log."""
         asked = () if self.request.messages_already_persisted else self.request.messages
-        return (*self.sent.messages, *asked)
+        return (*self.commands.messages, *asked)
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether the run goes on after its process died: its record still says that it runs."""
-        previous = self.choice.previous
+        """Whether the run continues after its process died: its record still says that it runs."""
+        previous = self.run.previous
         return previous is not None and previous.status is RunStatus.RUNNING
 
     @property
     def is_abandoned(self) -> bool:
         """Whether the run is only to be ended: too many processes in a row died with it."""
-        previous = self.choice.previous
-        return self.choice.is_continuation and previous is not None and previous.is_abandoned
+        previous = self.run.previous
+        return self.run.is_continuation and previous is not None and previous.is_abandoned
+
+    @property
+    def is_only_ended(self) -> bool:
+        """Whether the run only has to be ended, for which it needs no dependencies."""
+        previous = self.run.previous
+        return self.commands.cancelled or (previous is not None and previous.is_abandoned)
 
     @property
     def may_be_undelivered(self) -> bool:
@@ -214,14 +210,14 @@ class Opening(msgspec.Struct, kw_only=True):
     @property
     def is_unbegun(self) -> bool:
         """Whether a remote run was interrupted before its backend saved any state."""
-        state = self.choice.state
+        state = self.run.state
         known = state.extensions.keys() if state is not None else set()
         return self.may_be_undelivered and not known - {SPENDING.name}
 
     @property
     def undelivered_ids(self) -> Collection[str]:
         """The ids of the messages that a remote run's backend may not have received."""
-        previous = self.choice.previous if self.may_be_undelivered else None
+        previous = self.run.previous if self.may_be_undelivered else None
         source = previous.input if previous is not None else None
         return source.trigger_message_ids if source is not None else ()
 
@@ -232,40 +228,48 @@ class Opening(msgspec.Struct, kw_only=True):
             self.new_messages or self.request.messages
         )
 
-    def open_inbox(self) -> InboxReceiver:
-        """The run's inbox: the request's own, or a new one whose writing end the slot gets."""
+    @property
+    def store(self) -> Store:
+        """The worker's store."""
+        store = self.services.store
+        assert store is not None, "a worker has a store"
+        return store
+
+    def open_inbox(self) -> None:
+        """Give the run its inbox: the request's own, or a new one whose writing end the slot
+        gets."""
         sender = None
         receiver = self.request.run_inbox
         if receiver is None:
             sender, receiver = inbox_channel()
+        self.controls.inbox = receiver
         self.slot.inbox = self.controls.owner_inbox = sender
-        return receiver
 
 
-async def open_account(opening: Opening, accounts: Accounts, above: Account | None) -> None:
-    """Give the run its account, within that of the run above it.
+async def open_account(activation: Activation, accounts: Accounts, parent: Account | None) -> None:
+    """Give the run its account, within that of its parent run.
 
     Raises:
         ResolveFailed: it counts money, and the price of the agent's model is unknown.
     """
-    choice, agent = opening.choice, opening.agent
-    account = opening.controls.budget = await accounts.open(
-        choice.run_id,
-        opening.own_budget,
-        above,
-        choice.state,
-        opening.context,
-        opening.request.parent_run_id,
+    run, agent = activation.run, activation.agent
+    account = activation.controls.budget = await accounts.open(
+        run.run_id,
+        activation.own_budget,
+        parent,
+        run.state,
+        activation.context,
+        activation.request.parent_run_id,
     )
-    costs_money = account is not None and account.counts_money and not opening.sent.cancelled
+    costs_money = account is not None and account.counts_money and not activation.commands.cancelled
     if costs_money and isinstance(agent, ResolvedAgent) and agent.price is None:
         raise ResolveFailed(str(ModelPriceUnknown(agent.spec.model_id, agent.spec.id)))
 
 
 def _with_share(request: RunRequest, account: Account | None) -> RunRequest:
     """The request with the delegate's share of its parent's budget, so that its record keeps it."""
-    above = account.parent if account is not None else None
-    if account is None or above is None or above.budget.share == 1:
+    parent = account.parent if account is not None else None
+    if account is None or parent is None or parent.budget.share == 1:
         return request
     return msgspec.structs.replace(request, budget=account.budget)
 
@@ -276,114 +280,97 @@ _FEW_EVENTS = 50
 """More events than a step has, apart from those of its calls."""
 
 
-class _Past(msgspec.Struct, kw_only=True, gc=False):
-    """What a thread's earlier runs have left for the next one.
-
-    `log` is the end of its log, `shown` are the messages in it that the model sees, `marks` the
-    tool messages that close earlier calls. `step` is the last message with calls of a run that goes
-    on, `told` are the last events, if it was cut short.
-    """
-
-    log: Sequence[Message] = ()
-    shown: Sequence[Message] = ()
-    marks: Sequence[Message] = ()
-    step: Message | None = None
-    told: Sequence[RunEvent] = ()
-
-
-_NO_PAST = _Past()
-
-
-async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunRequest:
-    """The request for a run in this process, with its restored state and its conversation.
+async def prepare_local(
+    activation: Activation, agent: ResolvedAgent
+) -> tuple[PhaseRuntime, RunSetup]:
+    """The setup for a run in this process, and a phase runtime with its restored state.
 
     Raises:
         PhaseError: the stored state does not fit the agent's keys any more.
     """
-    context, choice, slot, sent = opening.context, opening.choice, opening.slot, opening.sent
-    services, controls, request = opening.services, opening.controls, opening.request
-    phases = new_phase_runtime(agent.env)
-    store = phases.store
-    inbox = opening.open_inbox()
+    context, run, controls = activation.context, activation.run, activation.controls
+    slot, request = activation.slot, activation.request
+    store = new_run_state(agent.env)
+    activation.open_inbox()
     try:
         agent.env.bind(store, controls.owner_inbox)
         if not context.is_new:
-            restore_state(store, context, choice)
+            restore_state(store, context, run)
     except StateError as error:
         raise PhaseError(error) from error
     if not context.is_new:
         if request.rewinds_to is not None:
             drop_calls(store)
         set_active_agent(store, request, agent.spec.id)
-    decisions = filter_stale_decisions(store, sent.decisions) if sent.decisions else ()
-    if decisions or request.decisions:
-        request = msgspec.structs.replace(request, decisions=decisions)
-    identity = run_identity(request, choice.run_id, agent.spec.id)
-    first = FirstCommit(
-        acks=sent.acks,
-        request=request_snapshot(_with_share(request, controls.budget), sent.messages),
-        state_seed=public_seed(request.state, agent.env) if request.state else None,
-    )
-    past = _NO_PAST if context.is_new else await _past(opening, request, store, identity, first)
-    new_messages = opening.new_messages
-    first.messages = (*past.marks, *new_messages)
+    decisions = activation.commands.decisions  # those of the request are among them
+    if decisions:
+        decisions = filter_stale_decisions(store, decisions)
     slot.state = store
     slot.decisions = controls.decision_rx = DecisionQueue(waits=request.wait_for_decisions)
-    start = PreparedRun(
-        services=services,
-        controls=controls,
+    setup = _build_setup(activation, agent)
+    setup.thread.calls, setup.thread.stream = context.calls, context.stream_log
+    if request.state:
+        setup.first_commit.state_seed = public_seed(request.state, agent.env)
+    if not context.is_new:
+        await _add_history(activation, setup, store, has_decisions=bool(decisions))
+    if decisions:
+        store_decisions(store, decisions)
+    return PhaseRuntime(store), setup
+
+
+def _build_setup(activation: Activation, agent: ResolvedExecution) -> RunSetup:
+    """The parts of a setup that runs in this process and remote runs have in common."""
+    context, run, request = activation.context, activation.run, activation.request
+    messages, commands = activation.new_messages, activation.commands
+    return RunSetup(
+        identity=run_identity(request, run.run_id, agent.spec.id),
+        sink=activation.sink,
+        services=activation.services,
+        controls=activation.controls,
         thread=ThreadContextSnapshot(
-            log=past.log,
             log_length=context.thread.message_count,
             event_count=context.thread.event_count,
-            previous=choice.previous,
-            last_step=past.step,
-            calls=context.calls,
-            stream=context.stream_log,
-            told=past.told,
-            fence=opening.fence,
+            previous=run.previous,
+            fence=activation.fence,
         ),
-        first=first,
-        topic=slot.topic,
-        unkept=opening.unkept,
-    )
-    return BackendRootRunRequest(
-        agent_id=agent.spec.id,
-        messages=(*context.leading, *past.shown, *new_messages),
-        new_messages=request.messages,
-        sink=opening.sink,
-        resolver=opening.resolver,
-        run_identity=identity,
-        checkpoint_store=opening.store,
-        control=controls,
-        decisions=decisions,
-        overrides=request.overrides,
+        first_commit=FirstCommit(
+            messages=messages,
+            acks=commands.acks,
+            request=request_snapshot(
+                _with_share(request, activation.controls.budget), commands.messages
+            ),
+        ),
+        messages=(*context.leading, *messages),
+        overrides=request.settings,
         frontend_tools=request.frontend_tools,
-        local=BackendLocalRootContext(phases, agent, start),
-        inbox=inbox,
-        is_continuation=choice.is_continuation,
+        is_continuation=run.is_continuation,
+        topic=activation.slot.topic,
+        pending_commits=activation.pending_commits,
     )
 
 
-async def _past(
-    opening: Opening,
-    request: RunRequest,
-    store: StateStore,
-    identity: RunIdentity,
-    first: FirstCommit,
-) -> _Past:
-    """What the thread's earlier runs have left. `first` gets what the run's first commit writes
-    about it."""
-    context, choice, services = opening.context, opening.choice, opening.services
-    marks = build_missing_results(context, choice, services.ids)
-    if superseded := list_superseded_calls(request, store):
-        marks = [*marks, *await supersede(superseded, store, identity, services, first)]
+async def _add_history(
+    activation: Activation, setup: RunSetup, store: StateStore, *, has_decisions: bool
+) -> None:
+    """Add the history of the thread to a setup: the messages of earlier runs, and for the first
+    commit the results, tickets and events of their open calls."""
+    context, run, request = activation.context, activation.run, activation.request
+    first, thread = setup.first_commit, setup.thread
+    results = build_missing_results(context, run, setup.services.ids)
+    calls = () if has_decisions else list_superseded_calls(request, store)
+    if calls:
+        results += await supersede(calls, store, setup.identity, setup.services, first)
     add_rewind(first, request, context)
-    step = last_step(context, choice)
-    log = [*context.messages, *marks]
-    shown = visible_messages(log, store, step, skipped=context.skipped, hidden=context.hidden)
-    told = await _load_last_events(opening, step) if opening.is_cut_short else ()
-    return _Past(log=_with_gaps(context), shown=shown, marks=marks, step=step, told=told)
+    thread.last_step = last_step(context, run)
+    log = [*context.messages, *results]
+    shown = visible_messages(
+        log, store, thread.last_step, skipped=context.skipped, hidden=context.hidden
+    )
+    setup.messages = (*context.leading, *shown, *first.messages)
+    first.messages = (*results, *first.messages)
+    thread.log = _with_gaps(context)
+    if activation.is_cut_short:
+        thread.recent_events = await _load_last_events(activation, thread.last_step)
 
 
 def _with_gaps(context: ThreadContext) -> Sequence[Message]:
@@ -397,112 +384,106 @@ def _with_gaps(context: ThreadContext) -> Sequence[Message]:
     return log
 
 
-async def _load_last_events(opening: Opening, step: Message | None) -> Sequence[RunEvent]:
+async def _load_last_events(activation: Activation, step: Message | None) -> Sequence[RunEvent]:
     """The last durable events of the thread, among them those of the step that was cut short."""
-    thread, calls = opening.context.thread, step.tool_calls if step is not None else None
+    thread, calls = activation.context.thread, step.tool_calls if step is not None else None
     after = max(0, thread.event_count - _FEW_EVENTS - 4 * len(calls or ()))
-    return await opening.store.load_events(thread.id, after=after)
+    return await activation.store.load_events(thread.id, after=after)
 
 
 # -- agents on a remote backend ---------------------------------------------------------------
 
 
-async def remote_run(
-    opening: Opening, agent: ResolvedBackendAgent
-) -> tuple[BackendRootRunRequest, PreparedRun]:
-    """The request for a remote run, with what its backend supports, and the prepared run."""
-    answers = await _take_answers(opening)
-    context, choice, slot, sent = opening.context, opening.choice, opening.slot, opening.sent
-    request, abilities = opening.request, agent.backend().capabilities()
-    services, controls = opening.services, opening.controls
-    inbox = opening.open_inbox()
-    marks = build_missing_results(context, choice, services.ids)
-    log, skipped = await _conversation(opening)
-    new = opening.new_messages
-    if opening.is_unbegun:
-        new = (*_list_unanswered(log), *new)
-    elif request.messages_already_persisted:
-        new = (*request.messages, *new)
-    if opening.undelivered_ids:
-        known = {message.id for message in new}
-        undelivered = [m for m in log if m.id in opening.undelivered_ids and m.id not in known]
-        new = (*undelivered, *new)
-    view = effective_view([*log, *marks], set(), skipped=skipped, hidden=context.hidden)
-    shown = [*view, *opening.new_messages]
+async def prepare_remote(
+    activation: Activation, agent: ResolvedBackendAgent
+) -> tuple[BackendRootRunRequest, RunSetup]:
+    """The request for a remote run, with what its backend supports, and the run's setup."""
+    answers = await _take_answers(activation)
+    context, run, slot = activation.context, activation.run, activation.slot
+    request, abilities = activation.request, agent.backend().capabilities()
+    services, controls = activation.services, activation.controls
+    activation.open_inbox()
+    setup = _build_setup(activation, agent)
+    first = setup.first_commit
+    results = build_missing_results(context, run, services.ids)
+    log, skipped = await _conversation(activation)
+    new = _list_input(activation, log)
+    view = effective_view([*log, *results], set(), skipped=skipped, hidden=context.hidden)
+    shown = [*view, *first.messages]
     if services.blobs is not None:
-        new = tuple(await loaded(services.blobs, new))
-        shown = await loaded(services.blobs, shown)
+        new = tuple(await load_media(services.blobs, new))
+        shown = await load_media(services.blobs, shown)
     slot.state = None
     # Only a backend that takes decisions gets them; a caller that sends some is refused otherwise.
     slot.decisions = controls.decision_rx = (
         DecisionQueue(waits=request.wait_for_decisions) if abilities.decisions else None
     )
-    controls.asks_itself = await asks_itself(opening.store, request)
-    controls.denied = grant(controls.budget, choice.run_id, answers)
+    controls.asks_itself = await asks_itself(activation.store, request)
+    controls.denied = grant(controls.budget, run.run_id, answers)
+    first.messages, first.tickets = (*results, *first.messages), answers.closed
+    assert first.request is not None, "a setup has the request's snapshot"
+    first.request = msgspec.structs.replace(first.request, backend=remote.backend_kind(agent))
+    add_rewind(first, request, context)
+    setup.is_continuation = run.is_continuation and not activation.is_unbegun
     cooperative = abilities.cancellation.supports_cooperative_token
     backend_request = BackendRootRunRequest(
         agent_id=agent.spec.id,
         messages=shown,
         new_messages=new,
-        sink=opening.sink,
-        resolver=opening.resolver,
-        run_identity=run_identity(request, choice.run_id, agent.spec.id),
-        checkpoint_store=opening.store,
+        sink=setup.sink,
+        resolver=services.resolver,
+        run_identity=setup.identity,
+        checkpoint_store=services.store,
         control=BackendControl(
             cancellation_token=slot.token if cooperative else None, decision_rx=slot.decisions
         ),
         decisions=answers.others,
-        overrides=request.overrides,
+        overrides=request.settings,
         frontend_tools=request.frontend_tools,
-        inbox=inbox,
-        is_continuation=choice.is_continuation and not opening.is_unbegun,
-        persisted_state=await _load_state(opening, agent.spec.id),
+        inbox=controls.inbox,
+        is_continuation=setup.is_continuation,
+        persisted_state=await _load_state(activation, agent.spec.id),
     )
-    start = PreparedRun(
-        services=services,
-        controls=controls,
-        thread=ThreadContextSnapshot(
-            log_length=context.thread.message_count,
-            event_count=context.thread.event_count,
-            previous=choice.previous,
-            fence=opening.fence,
-        ),
-        topic=slot.topic,
-        first=FirstCommit(
-            messages=[*marks, *opening.new_messages],
-            acks=sent.acks,
-            tickets=answers.closed,
-            request=msgspec.structs.replace(
-                request_snapshot(_with_share(request, controls.budget), sent.messages),
-                backend=remote.backend_kind(agent),
-            ),
-        ),
-    )
-    add_rewind(start.first, request, context)
-    return backend_request, start
+    return backend_request, setup
 
 
-async def _take_answers(opening: Opening) -> Answers:
+def _list_input(activation: Activation, log: Sequence[Message]) -> tuple[Message, ...]:
+    """The messages that the backend has not received: the new ones, and earlier ones if the run was
+    interrupted. `log` is the end of the thread's log."""
+    request, new = activation.request, activation.new_messages
+    if activation.is_unbegun:
+        new = (*_list_unanswered(log), *new)
+    elif request.messages_already_persisted:
+        new = (*request.messages, *new)
+    if ids := activation.undelivered_ids:
+        known = {message.id for message in new}
+        new = (*[m for m in log if m.id in ids and m.id not in known], *new)
+    return new
+
+
+async def _take_answers(activation: Activation) -> Answers:
     """The answers to a remote run's questions. Those for its agent become messages of the run."""
-    sent = opening.sent
-    answers = opening.answers = await load_answers(
-        opening.store, opening.choice.previous, sent.decisions or opening.request.decisions
+    sent = activation.commands
+    answers = activation.answers = await load_answers(
+        activation.store, activation.run.previous, sent.decisions or activation.request.decisions
     )
-    opening.sent = msgspec.structs.replace(sent, messages=(*sent.messages, *answers.told))
+    activation.commands = msgspec.structs.replace(
+        sent, messages=(*sent.messages, *answers.messages)
+    )
     return answers
 
 
-async def _conversation(opening: Opening) -> tuple[Sequence[Message], int]:
+async def _conversation(activation: Activation) -> tuple[Sequence[Message], int]:
     """The end of the thread's log, and how many messages before it are left out.
 
     If a run was interrupted, its backend may have received none of the last input: the end then
     reaches back at least to the last message that is not a user's.
     """
-    log, skipped = opening.context.messages, opening.context.skipped
-    while opening.may_be_undelivered and skipped and len(_list_unanswered(log)) == len(log):
+    log, skipped = activation.context.messages, activation.context.skipped
+    while activation.may_be_undelivered and skipped and len(_list_unanswered(log)) == len(log):
         more = min(skipped, max(1, len(log)))
-        before, skipped = skipped, before_hidden(opening.context.hidden, skipped - more)
-        log = [*await read_between(opening.store, opening.context, skipped, before), *log]
+        before, skipped = skipped, before_hidden(activation.context.hidden, skipped - more)
+        log = [*await read_between(activation.store, activation.context, skipped, before), *log]
     return log, skipped
 
 
@@ -514,16 +495,16 @@ def _list_unanswered(log: Sequence[Message]) -> Sequence[Message]:
     return log[len(log) - count :]
 
 
-async def _load_state(opening: Opening, agent_id: str) -> PersistedState | None:
-    """The state of a run that goes on; for a new run, that of the agent's last run here."""
-    choice = opening.choice
-    if choice.state is not None and not opening.is_unbegun:
-        return choice.state
-    query = RunQuery(thread_id=opening.request.thread_id, agent_id=agent_id, limit=2)
-    for record in await opening.store.list_runs(query):
-        if record.run_id == choice.run_id:
+async def _load_state(activation: Activation, agent_id: str) -> PersistedState | None:
+    """The state of a continued run; for a new run, that of the agent's last run in the thread."""
+    run = activation.run
+    if run.state is not None and not activation.is_unbegun:
+        return run.state
+    query = RunQuery(thread_id=activation.request.thread_id, agent_id=agent_id, limit=2)
+    for record in await activation.store.list_runs(query):
+        if record.run_id == run.run_id:
             continue
-        state = await opening.store.load_run_state(record.run_id)
+        state = await activation.store.load_run_state(record.run_id)
         kept = {
             name: value
             for name, value in state.extensions.items()

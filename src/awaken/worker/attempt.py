@@ -25,7 +25,7 @@ class Attempt(NamedTuple):
         return Attempt(continuation(self.request, run_id), sink)
 
 
-class RunEnded(NamedTuple):
+class AttemptEnded(NamedTuple):
     """The run has ended or paused. With `has_command`, a command for the paused run is stored."""
 
     result: AgentRunResult
@@ -42,10 +42,10 @@ class StartOver(NamedTuple):
     """The thread's open run has been ended. The request can now start its own."""
 
 
-class RunRefused(NamedTuple):
+class AttemptRefused(NamedTuple):
     """The run cannot be continued, or it is live elsewhere."""
 
     error: InvalidResume | ThreadAlreadyRunning
 
 
-AttemptOutcome = RunEnded | MustEndFirst | StartOver | RunRefused
+AttemptOutcome = AttemptEnded | MustEndFirst | StartOver | AttemptRefused

@@ -44,7 +44,7 @@ async def cancel_with_receipt(
     targets = await request_cancel(runtime, id, by)
     if not targets:
         return CancelReceipt(accepted=False)
-    tree = _Tree(runtime, targets, since)
+    tree = _CancelTree(runtime, targets, since)
     ending = runtime.owned.start(finish_cancelled(runtime, targets), f"cancel {id}")
     try:
         async with asyncio.timeout(deadline):
@@ -58,7 +58,7 @@ async def cancel_with_receipt(
     return CancelReceipt(accepted=True, items=tuple(await tree.items()))
 
 
-class _Tree:
+class _CancelTree:
     """The runs that a cancel reached, with their threads."""
 
     def __init__(self, runtime: AgentRuntime, targets: CancelTargets, since: int) -> None:
@@ -108,7 +108,7 @@ class _Tree:
             calls = await self._runtime.store.load_calls(run_id)
         except UnreadableRecord:
             return
-        for name in _started_by(self._runs[run_id], calls):
+        for name in _list_started_runs(self._runs[run_id], calls):
             if name in self._runs:
                 continue
             run = await self._runtime.store.load_run(name)
@@ -136,7 +136,7 @@ class _Tree:
         return found
 
 
-def _started_by(thread_id: str, calls: Sequence[CallEntry]) -> Iterator[str]:
+def _list_started_runs(thread_id: str, calls: Sequence[CallEntry]) -> Iterator[str]:
     """The ids of runs that these calls of a thread may have started: the delegate of each call that
     did not succeed, and the background task of each successful call of the last step. The id of an
     earlier version's task is its call's key."""

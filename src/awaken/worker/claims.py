@@ -1,4 +1,4 @@
-"""The threads that this process owns, and what it owns each of them for.
+"""The threads that this process owns, and for which use it owns each of them.
 
 Every claim is noted here from before the store is asked for it until the store no longer has it. A
 release that fails stays here and is tried again. Now and then the list is compared with the store:
@@ -32,9 +32,9 @@ log = logging.getLogger("awaken.runtime")
 
 
 class ClaimUse(StrEnum):
-    """What a thread is owned for.
+    """The use for which a thread is owned.
 
-    `starting`: the run has not begun, and may wait for its turn. `live`: its run goes on. `task`: a
+    `starting`: the run has not begun, and may wait for its turn. `live`: its run is live. `task`: a
     background task. `pending_commits`: commits that the store did not take yet. `releasing`: there
     is nothing to do for the thread here, and the store has yet to take the release.
     """
@@ -47,7 +47,7 @@ class ClaimUse(StrEnum):
 
 
 class Claim:
-    """A thread that this process owns, since when, and what for."""
+    """A thread that this process owns, with the time of the claim and its use."""
 
     __slots__ = ("failures", "fence", "since_ms", "use")
 
@@ -56,7 +56,7 @@ class Claim:
         self.failures = 0
 
 
-class Claims:
+class ThreadClaims:
     """The claims that one runtime has made; no other object asks the store for one.
 
     Subscribers of `released` are called with a thread whose release had failed, or that was owned
@@ -113,7 +113,7 @@ class Claims:
     async def claim_next(
         self, agents: Collection[str], *, limit: int, overdue_ms: int, skip: Collection[str]
     ) -> Sequence[tuple[Fence, RunRecord]]:
-        """Claim the threads of runs that can go on; see `Commits.claim_next`."""
+        """Claim the threads of runs that can continue; see `Commits.claim_next`."""
         self._searches += 1
         try:
             now_ms = self._clock.now_ms()
@@ -221,7 +221,7 @@ class Claims:
             self._tasks.start_logged(self._compare(), failed)
 
     async def _compare(self) -> None:
-        """Release what the store says is owned by this process, and was unknown here twice."""
+        """Release threads that were unknown here twice though the store says we own them."""
         is_settled = False
         try:
             found = await self._store.list_claims()
@@ -275,10 +275,10 @@ class Claims:
 
 
 # Several runtimes, in several event loops, may use one store: their claims have one owner.
-_all: set[weakref.ref[Claims]] = set()
+_all: set[weakref.ref[ThreadClaims]] = set()
 
 
-def _of_process() -> list[Claims]:
+def _of_process() -> list[ThreadClaims]:
     return [claims for found in tuple(_all) if (claims := found()) is not None]
 
 

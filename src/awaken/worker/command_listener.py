@@ -1,4 +1,5 @@
-"""The process's one listener for commands: it tells its subscribers which threads have some."""
+"""The process's one listener for commands: it calls its subscribers with the ids of threads that
+have some."""
 
 from __future__ import annotations
 

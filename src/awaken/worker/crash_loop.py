@@ -16,7 +16,6 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from awaken.backend import remote
-from awaken.backend.local import LocalBackend
 from awaken.core.aio.cancel import wait_first
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.event import NullEventSink
@@ -27,12 +26,13 @@ from awaken.core.store.commits import CallPhase, Fence, ThreadCommit, commit_onc
 from awaken.core.store.store import Store
 from awaken.core.store.threads import ThreadContext
 from awaken.core.thread_ids import child_ids
+from awaken.engine import run_agent_loop
 from awaken.errors import StorageError, StoreError
 from awaken.plugin.env import ExecutionEnv
 from awaken.plugin.resolved_agent import ResolvedAgent
-from awaken.worker.activate import Opening, local_run, remote_run
-from awaken.worker.attempt import RunEnded, StartOver
-from awaken.worker.prepare import Sent
+from awaken.worker.activate import Activation, prepare_local, prepare_remote
+from awaken.worker.attempt import AttemptEnded, StartOver
+from awaken.worker.prepare import PendingCommands
 from awaken.worker.request import continuation
 
 # -- counting takeovers -----------------------------------------------------------------------
@@ -118,29 +118,28 @@ async def _measure_delegates(store: Store, run_ids: Iterable[str]) -> tuple[int,
 # -- ending a run after too many --------------------------------------------------------------
 
 
-async def end_abandoned(opening: Opening) -> RunEnded | StartOver:
+async def end_abandoned(activation: Activation) -> AttemptEnded | StartOver:
     """End a run that was taken over too often, without its agent's model and plugins."""
-    asks_for_more, now = opening.asks_for_more, opening.services.clock.now_ms
+    asks_for_more, now = activation.asks_for_more, activation.services.clock.now_ms
     if asks_for_more:
-        opening.sink = NullEventSink()  # the request gets its own run: its sink skips this one
-    for child in _delegates(opening.context):
+        activation.sink = NullEventSink()  # the request gets its own run: its sink skips this one
+    for child in _delegates(activation.context):
         # The whole tree, and before the run ends: afterwards no process would look for them.
-        await opening.store.cancel_tree(child, at_ms=now())
-    opening.request = continuation(opening.request, opening.choice.run_id)
-    opening.sent = Sent(cancelled=opening.sent.cancelled)
-    if opening.sent.cancelled:
-        opening.slot.token.cancel()
-    agent = opening.agent
+        await activation.store.cancel_tree(child, at_ms=now())
+    activation.request = continuation(activation.request, activation.run.run_id)
+    activation.commands = PendingCommands(cancelled=activation.commands.cancelled)
+    if activation.commands.cancelled:
+        activation.slot.token.cancel()
+    agent = activation.agent
     if isinstance(agent, ResolvedAgent):
         # The tools are needed to settle their calls; plugins are left out.
-        request = await local_run(opening, agent.with_env(ExecutionEnv()))
-        result = await LocalBackend().execute_root(request)
-        assert result.run is not None, "a run in this process says how it ended"
-        ended = result.run
+        agent = agent.with_env(ExecutionEnv())
+        phases, setup = await prepare_local(activation, agent)
+        ended = await run_agent_loop(agent, phases, setup)
     else:
-        request, start = await remote_run(opening, agent)
-        ended = await remote.fail_abandoned(agent, request, now(), start)
-    return StartOver() if asks_for_more else RunEnded(ended)
+        request, setup = await prepare_remote(activation, agent)
+        ended = await remote.fail_abandoned(agent, request, now(), setup)
+    return StartOver() if asks_for_more else AttemptEnded(ended)
 
 
 # -- resuming such runs one at a time ---------------------------------------------------------

@@ -112,11 +112,11 @@ class Delegates:
         waits."""
         seen = 0
 
-        async def changed() -> None:
+        async def wait_changed() -> None:
             nonlocal seen
             seen = await self._store.wait_changed(run_id, seen)
 
-        await changed()
+        await wait_changed()
         while True:
             record = await self._store.load_run(run_id)
             if record is None or record.status is not RunStatus.WAITING:
@@ -125,7 +125,7 @@ class Delegates:
                 return
             left = _time_left(record, self._clock.now_ms())
             expiry = () if left is None else (min(left, LOOK_AT_CLOCK_SECONDS),)
-            await wait_first(changed(), *map(self._clock.sleep, expiry))
+            await wait_first(wait_changed(), *map(self._clock.sleep, expiry))
 
     def _is_overdue(self, record: RunRecord) -> bool:
         left = _time_left(record, self._clock.now_ms())
@@ -150,8 +150,8 @@ class Delegates:
                 seen = await self._store.wait_changed(child, seen)
 
     async def summarize_delegate(self, thread_id: str, key: str) -> str | None:
-        """What the delegate of the call `key` of a thread and the runs below it have done. Returns
-        `None` if none of their calls has ended or may have taken effect."""
+        """A summary of the actions of the delegate of the call `key` of a thread, and of the runs
+        below it. Returns `None` if none of their calls has ended or may have taken effect."""
         return await self._summary.summarize(await find_child(self._store, thread_id, key))
 
     async def _start(self, request: BackendDelegateRunRequest, run_id: str) -> None:

@@ -53,10 +53,10 @@ class Dependencies:
             )
 
     async def find(
-        self, agent_id: str, request: RunRequest, run_id: str, above: RunDeps | None
+        self, agent_id: str, request: RunRequest, run_id: str, inherited: RunDeps | None
     ) -> RunDeps | None:
-        """The dependencies of a run of an agent; `None` if the agent has none. `above` are those
-        that the run above it passes down.
+        """The dependencies of a run of an agent; `None` if the agent has none. `inherited`
+        are those that its parent run passes down.
 
         Raises:
             ConfigError: they are of another type, or there are none and no maker for them.
@@ -65,7 +65,7 @@ class Dependencies:
         needed = self.types.get(agent_id)
         if needed is None:
             return None
-        for deps in (request.deps, above, self._kept.get(run_id)):
+        for deps in (request.deps, inherited, self._kept.get(run_id)):
             if deps is not None and isinstance(deps.value, needed) and not deps.is_closed:
                 break
         else:

@@ -1,4 +1,4 @@
-"""Bounded streams of a run's events, which a caller reads while the run goes on."""
+"""Bounded streams of a run's events, which a caller reads while the run is live."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class EventBuffer:
         return True
 
 
-class EventStream(Generic[R]):
+class RunEventStream(Generic[R]):
     """The events of a run: `async with stream as events: async for event in events: …`.
 
     Each item is a `RunEvent`; match on its `event`. The events of delegates are included, with
@@ -249,6 +249,6 @@ class EventStream(Generic[R]):
 
 def stream_run(
     runtime: AgentRuntime, request: RunRequest, *, detached: bool = False
-) -> EventStream[AgentRunResult]:
+) -> RunEventStream[AgentRunResult]:
     """A bounded stream of the events of the request's run."""
-    return EventStream(runtime, lambda sink: runtime.run(request, sink), detached=detached)
+    return RunEventStream(runtime, lambda sink: runtime.run(request, sink), detached=detached)

@@ -164,7 +164,7 @@ class LiveControl:
 
 
 class RunAccess:
-    """What a run may ask of its runtime. It names the run's thread and does not hold its slot,
+    """The calls that a run may make to its worker. It names the run's thread and has no slot,
     which holds the run's controls: the collector does not see those."""
 
     __slots__ = ("_runtime", "_thread_id")

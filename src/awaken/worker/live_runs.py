@@ -14,7 +14,7 @@ from awaken.core.run import NO_REQUESTER, AgentRunResult
 from awaken.core.state.store import StateStore
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import Fence
-from awaken.engine.prepared_run import RunControls
+from awaken.engine.run_setup import RunControls
 from awaken.errors import ThreadAlreadyRunning
 
 MAX_SEEN_IDS = 100
@@ -117,7 +117,7 @@ class ActiveRun:
                 self.has_queued_run = True
 
     def abandon(self) -> None:
-        """Cancel the run's task and leave the run without a commit: another process goes on."""
+        """Cancel the run's task without a commit: another process continues the run."""
         self.is_fenced_off = True
         if self.controls is not None:
             self.controls.is_lost = True

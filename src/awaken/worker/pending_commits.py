@@ -15,7 +15,7 @@ from awaken.core.aio.owned_tasks import log_error, start_logged
 from awaken.core.store.commits import Fence, ThreadCommit, commit_once
 from awaken.core.store.store import Store
 from awaken.errors import CommitUnknown, StoreError, StoreUnavailable
-from awaken.worker.claims import Claims, ClaimUse
+from awaken.worker.claims import ClaimUse, ThreadClaims
 
 RETRY_SECONDS = 2.0
 """Seconds between two attempts to make the commits."""
@@ -51,7 +51,7 @@ class PendingCommits:
     """The pending commits of all threads. While there are any, a task of this process makes them
     again every `RETRY_SECONDS` seconds."""
 
-    def __init__(self, store: Store, claims: Claims) -> None:
+    def __init__(self, store: Store, claims: ThreadClaims) -> None:
         self._store, self._claims = store, claims
         self._backlogs: dict[str, ThreadBacklog] = {}
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -1,4 +1,4 @@
-"""Preparing a run for a request: choosing its agent, its run id and the messages it sees."""
+"""The parts of preparing a run: its agent, its run id, its commands and the messages it sees."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from awaken.core.thread_ids import child_ids
 from awaken.core.tool import OUTCOME_UNKNOWN
 from awaken.core.transcript import effective_view
 from awaken.engine.call_results import ticket_of, unknown_outcome
-from awaken.engine.prepared_run import FirstCommit, RunServices
+from awaken.engine.run_setup import FirstCommit, RunServices
 from awaken.engine.suspension import decision_batch
 from awaken.errors import InvalidResume, KeyDecode, StateError
 from awaken.ids import Ids
@@ -41,8 +41,8 @@ _RUNNING = RunStatus.RUNNING
 SUPERSEDED = "[superseded by a new message]"
 
 
-class RunChoice(msgspec.Struct, kw_only=True, gc=False):
-    """The run that a request leads to: a new one, or a recorded one to continue.
+class RunSelection(msgspec.Struct, kw_only=True, gc=False):
+    """The run that was selected for a request: a new one, or a recorded one to continue.
 
     `state` is the recorded state of a continued run, and `None` for a new one.
     """
@@ -76,10 +76,10 @@ def choose_agent(
     return known[0] if len(known) == 1 else "default"
 
 
-async def choose_run(
+async def select_run(
     request: RunRequest, context: ThreadContext, store: Store, ids: Ids
-) -> RunChoice:
-    """Choose the run by the first of these that applies: `continue_run_id`, `run_id_hint`,
+) -> RunSelection:
+    """Select the run by the first of these that applies: `continue_run_id`, `run_id_hint`,
     `dispatch_id_hint`, the thread's open run, a new id.
 
     The caller owns the thread, so an open run recorded as running was left by a process that died.
@@ -90,7 +90,7 @@ async def choose_run(
             hinted id is already in use.
     """
     if request.continue_run_id is not None:
-        return await _choose_named_run(request.continue_run_id, request.thread_id, context, store)
+        return await _select_named_run(request.continue_run_id, request.thread_id, context, store)
     run = context.open_run
     hint = (request.run_id_hint or "").strip()
     if (hint or request.dispatch_id_hint) and run is not None and run.status is _RUNNING:
@@ -99,20 +99,20 @@ async def choose_run(
         known = await store.load_run(hint)
         if known is not None and known.status is not RunStatus.CREATED:
             raise InvalidResume(f"run_id_hint '{hint}' already exists as a run")
-        return RunChoice(run_id=hint, previous=_without_loaded_fields(known) if known else None)
+        return RunSelection(run_id=hint, previous=_without_loaded_fields(known) if known else None)
     hint = (request.dispatch_id_hint or "").strip()
     if hint:
         if await store.load_run(hint) is not None:
             raise InvalidResume(f"dispatch_id_hint '{hint}' already exists as a run")
-        return RunChoice(run_id=hint)
+        return RunSelection(run_id=hint)
     if run is not None and (run.status is _RUNNING or run.is_resumable_waiting()):
-        return RunChoice(run_id=run.run_id, previous=run, state=context.run_state)
-    return RunChoice(run_id=ids.new())
+        return RunSelection(run_id=run.run_id, previous=run, state=context.run_state)
+    return RunSelection(run_id=ids.new())
 
 
-async def _choose_named_run(
+async def _select_named_run(
     run_id: str, thread_id: str, context: ThreadContext, store: Store
-) -> RunChoice:
+) -> RunSelection:
     run = context.open_run
     if run is not None and run.run_id == run_id:
         record, state = run, context.run_state
@@ -125,7 +125,7 @@ async def _choose_named_run(
         raise InvalidResume(f"continue_run_id '{run_id}' belongs to thread '{record.thread_id}'")
     if record.status is RunStatus.DONE:
         raise InvalidResume(f"continue_run_id '{run_id}' is done; start a new run instead")
-    return RunChoice(run_id=run_id, previous=record, state=state)
+    return RunSelection(run_id=run_id, previous=record, state=state)
 
 
 def _without_loaded_fields(record: RunRecord) -> RunRecord:
@@ -176,7 +176,7 @@ def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRe
 
 
 def complete_request(request: RunRequest, previous: RunRecord | None) -> RunRequest:
-    """The request, completed with the parent ids, front-end tools, overrides and budget of the run
+    """The request, completed with the parent ids, front-end tools, settings and budget of the run
     that it continues. Principal, user, labels and `deps_key` stay those that the run
     began with."""
     asked = previous.request if previous is not None else None
@@ -192,8 +192,8 @@ def complete_request(request: RunRequest, previous: RunRecord | None) -> RunRequ
         "labels": asked.labels,
     }
     extras = asked.request_extras if isinstance(asked.request_extras, dict) else {}
-    if request.overrides is None and "overrides" in extras:
-        known["overrides"] = from_json(extras["overrides"], InferenceOverride)
+    if request.settings is None and "overrides" in extras:
+        known["settings"] = from_json(extras["overrides"], InferenceOverride)
     if request.budget is None and "budget" in extras:
         known["budget"] = from_json(extras["budget"], Budget)
     if request.forwarded_props is None and "forwarded_props" in extras:
@@ -203,10 +203,11 @@ def complete_request(request: RunRequest, previous: RunRecord | None) -> RunRequ
     return msgspec.structs.replace(request, **known)
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The thread's waiting commands, as the run takes them.
+class PendingCommands(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The commands that wait for a thread, sorted for the run that is about to start.
 
-    `acks` are the ids of the commands that the run's first commit acknowledges.
+    `acks` are the ids of the commands that the run's first commit acknowledges. `cancelled` says
+    that one of the commands cancels the run.
     """
 
     messages: tuple[Message, ...] = ()
@@ -215,22 +216,22 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cancelled: bool = False
 
 
-NOTHING_SENT = Sent()
+NO_COMMANDS = PendingCommands()
 
 
-def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
-    """Collect the commands that were stored while the thread had no owner.
+def sort_commands(commands: Sequence[ThreadCommand], selection: RunSelection) -> PendingCommands:
+    """The commands that were stored while the thread had no owner, sorted for the selected run.
 
     Commands for a submitted run that waits are left for it, and cancels that name another run for
     `submissions.write_ends`. Decisions for any other run that is not continued are acknowledged and
     otherwise ignored, and so are cancels that name none.
     """
     if not commands:
-        return NOTHING_SENT
+        return NO_COMMANDS
     waiting = {
         command.run_id
         for command in commands
-        if command.kind is CommandKind.RUN and command.run_id != choice.run_id
+        if command.kind is CommandKind.RUN and command.run_id != selection.run_id
     }
     messages: list[Message] = []
     decisions: list[Decision] = []
@@ -239,8 +240,8 @@ def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
     for command in commands:
         if command.run_id in waiting:
             continue  # it starts when this run has ended
-        mine = command.run_id == choice.run_id or (
-            choice.is_continuation and command.run_id is None
+        mine = command.run_id == selection.run_id or (
+            selection.is_continuation and command.run_id is None
         )
         if command.kind is CommandKind.CANCEL and mine:
             cancelled = True
@@ -252,7 +253,7 @@ def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
             messages.extend(command.messages)
         elif command.kind is CommandKind.DECISIONS and mine:
             decisions.extend(command.decisions)
-    return Sent(
+    return PendingCommands(
         messages=tuple(messages),
         decisions=tuple(decisions),
         acks=tuple(acks),
@@ -260,15 +261,15 @@ def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
     )
 
 
-def restore_state(store: StateStore, context: ThreadContext, choice: RunChoice) -> None:
+def restore_state(store: StateStore, context: ThreadContext, selection: RunSelection) -> None:
     """Restore the thread's state and, for a continued run, the run's state.
 
     Raises:
         KeyDecode: a stored value can no longer be decoded by its key.
     """
     store.restore_thread_scoped(context.thread_state, UnknownKeyPolicy.SKIP)
-    if choice.state is not None:
-        store.restore_run_scoped(choice.state, UnknownKeyPolicy.SKIP)
+    if selection.state is not None:
+        store.restore_run_scoped(selection.state, UnknownKeyPolicy.SKIP)
 
 
 def public_seed(state: Mapping[str, Json], env: ExecutionEnv) -> PersistedState | None:
@@ -314,7 +315,9 @@ def filter_stale_decisions(
     return tuple(kept)
 
 
-def build_missing_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> list[Message]:
+def build_missing_results(
+    context: ThreadContext, selection: RunSelection, ids: Ids
+) -> list[Message]:
     """Tool messages for started calls that have no result and that no run continues.
 
     A forked thread can have such calls.
@@ -322,7 +325,7 @@ def build_missing_results(context: ThreadContext, choice: RunChoice, ids: Ids) -
     run = context.open_run
     if (
         not context.calls
-        or choice.is_continuation
+        or selection.is_continuation
         or (run is not None and run.status is not RunStatus.DONE)
     ):
         return []
@@ -343,16 +346,10 @@ def build_missing_results(context: ThreadContext, choice: RunChoice, ids: Ids) -
 
 
 def list_superseded_calls(request: RunRequest, store: StateStore) -> list[ToolCallState]:
-    """The suspended calls that the request's user message replaces.
-
-    Returns an empty list if the request has decisions, or no visible user message.
-    """
+    """The suspended calls that the request's user message replaces. Returns an empty list if the
+    request has no visible user message."""
     states = store.read(TOOL_CALL_STATES)
-    if (
-        states is None
-        or request.decisions
-        or not any(message.is_visible_user() for message in request.messages)
-    ):
+    if states is None or not any(message.is_visible_user() for message in request.messages):
         return []
     return [call for call in states.calls.values() if call.status is ToolCallStatus.SUSPENDED]
 
@@ -394,8 +391,8 @@ async def supersede(
     """Cancel suspended calls. Returns the tool messages that close them in the log.
 
     `first` gets their closed tickets, their `ToolCallResumed` events, and the commands that cancel
-    the delegates that asked. The message of a call that did nothing is hidden from the model. The
-    message of a call that may have taken effect, or whose delegate did something, says so.
+    the delegates that asked. The message of a call without effect is hidden from the model. The
+    message of a call that may have taken effect, or whose delegate has taken actions, says so.
     """
     tickets: list[Ticket] = []
     sends: list[ThreadCommand] = []
@@ -449,13 +446,13 @@ async def _find_known_result(
     return None
 
 
-def last_step(context: ThreadContext, choice: RunChoice) -> Message | None:
+def last_step(context: ThreadContext, selection: RunSelection) -> Message | None:
     """The thread's last message with tool calls. Returns `None` if the run is new or another run
     produced that message."""
-    if not choice.is_continuation:
+    if not selection.is_continuation:
         return None
     found = next((m for m in reversed(context.messages) if m.tool_calls), None)
-    return found if found is not None and found.produced_by_run_id() == choice.run_id else None
+    return found if found is not None and found.produced_by_run_id() == selection.run_id else None
 
 
 def visible_messages(

@@ -17,7 +17,7 @@ from awaken.core.state.run_keys import CONTEXT_WINDOW
 from awaken.core.store.store import Store
 from awaken.core.store.threads import ThreadContext
 from awaken.core.thread import Thread
-from awaken.core.thread_ids import ThreadFamily, parse_family
+from awaken.core.thread_ids import parse_family
 from awaken.core.window import shorten_message
 from awaken.engine.context_window import compactor_of, counter_of, policy_of
 from awaken.errors import ResolveError, ResolveFailed, ThreadBusy
@@ -69,7 +69,9 @@ async def resolve_and_read(
         if context is not None and context.thread.open_run_id is not None:
             raise ThreadBusy(request.thread_id, context.thread.open_run_id)
     if context is None:
-        context = ThreadContext(thread=await _new_thread(store, request), is_new=True)
+        parent_id = request.parent_thread_id
+        parent = await store.load_thread(parent_id) if parent_id is not None else None
+        context = ThreadContext(thread=_new_thread(request, parent), is_new=True)
     if agent is None or window is None:
         agent = resolve(resolver, choose_agent(request, context, resolver.agent_ids))
         window = _LogWindow(agent)
@@ -87,17 +89,11 @@ async def resolve_and_read(
     return agent, context
 
 
-async def _new_thread(store: Store, request: RunRequest) -> Thread:
+def _new_thread(request: RunRequest, parent: Thread | None) -> Thread:
     """The thread that the request's first commit will create."""
-    above = None
-    if request.parent_thread_id is not None:
-        above = await store.load_thread(request.parent_thread_id)
-    place = (
-        parse_family(request.thread_id)
-        if above is None
-        else ThreadFamily(above.scope, above.family)
-    )
-    return Thread(id=request.thread_id, scope=place.scope, family=place.family)
+    own = parse_family(request.thread_id)
+    scope, family = own if parent is None else (parent.scope, parent.family)
+    return Thread(id=request.thread_id, scope=scope, family=family)
 
 
 class _LogWindow:

@@ -19,7 +19,7 @@ from awaken.core.state.call_keys import ToolCallState
 from awaken.core.store.store import Store
 from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import Decision, ResumeAction, Ticket, TicketStatus, ToolCallResume
-from awaken.engine.spending import granted
+from awaken.engine.spending import parse_grant
 from awaken.worker.delegates import answer_text
 from awaken.worker.request import RunRequest
 
@@ -30,14 +30,14 @@ class Answers(msgspec.Struct, kw_only=True):
     """The answers to a waiting run on a backend.
 
     - `question` is the run's last ticket.
-    - `told` are the messages for its agent.
+    - `messages` are for its agent.
     - `verdict` is the decision about its budget.
     - `others` are decisions for questions that only the backend knows.
     - `closed` are the tickets that this closes.
     """
 
     question: Ticket | None = None
-    told: tuple[Message, ...] = ()
+    messages: tuple[Message, ...] = ()
     verdict: ToolCallResume | None = None
     others: tuple[Decision, ...] = ()
     closed: Sequence[Ticket] = ()
@@ -54,7 +54,7 @@ class Answers(msgspec.Struct, kw_only=True):
         elif self.is_about_budget:
             self.verdict = decision
         else:
-            self.told = (Message.user(answer_text(decision), id=f"{target}>answer"),)
+            self.messages = (Message.user(answer_text(decision), id=f"{target}>answer"),)
 
 
 async def load_answers(
@@ -113,5 +113,5 @@ def grant(account: Account | None, run_id: str, answers: Answers) -> str | None:
         asked = ToolCallState(
             call_id=question.call_id, tool_name=question.tool_name, arguments=question.arguments
         )
-        account.grant(run_id, granted(account, asked, verdict), question.arguments["level"])
+        account.grant(run_id, parse_grant(account, asked, verdict), question.arguments["level"])
     return None

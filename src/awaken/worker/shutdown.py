@@ -20,7 +20,7 @@ from awaken.core.store.store import Store
 from awaken.errors import ConfigError, HookFailed
 from awaken.plugin.hook import SupportsClose
 from awaken.tool.thread_pool import ToolThreads
-from awaken.worker.claims import Claims
+from awaken.worker.claims import ThreadClaims
 from awaken.worker.command_listener import CommandListener
 from awaken.worker.live_control import LiveControl
 from awaken.worker.live_runs import ActiveRun, ActiveRuns
@@ -45,7 +45,7 @@ class Stopping(LiveControl):
 
     def __init__(self, store: Store, clock: Clock, active: ActiveRuns) -> None:
         super().__init__(store, clock, active)
-        self.claims = Claims(store, clock)
+        self.claims = ThreadClaims(store, clock)
         self.closed = self.draining = False
         self._leaving = CancellationToken()
         self._leaving_abandonable = CancellationToken()

@@ -151,7 +151,7 @@ async def write_ends(engine: AgentRuntime, thread_id: str) -> None:
     again when the owner has released the thread.
     """
     store = engine.store
-    if not await _cancelled_runs(store, thread_id):
+    if not await _list_unstarted_cancels(store, thread_id):
         return
     thread = await store.load_thread(thread_id)
     if thread is None or thread.owner is not None:
@@ -162,14 +162,14 @@ async def write_ends(engine: AgentRuntime, thread_id: str) -> None:
         return
     try:
         # Read under the claim: another process may have written some of them.
-        for cancel, record in await _cancelled_runs(store, thread_id):
+        for cancel, record in await _list_unstarted_cancels(store, thread_id):
             await commit_once(store, await _end_of(engine, fence, record, cancel.id))
     finally:
         await engine.claims.release(fence)
     engine.unattended.notify(thread_id)  # something else may have come while the thread was claimed
 
 
-async def _cancelled_runs(
+async def _list_unstarted_cancels(
     store: Store, thread_id: str
 ) -> Sequence[tuple[ThreadCommand, RunRecord | None]]:
     """The cancels that wait in a thread though their runs have ended: these had not started. With

@@ -17,7 +17,6 @@ import msgspec
 
 from awaken.backend import remote
 from awaken.backend.dispatch import validate_root_execution_request
-from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.aio.callbacks import Callbacks
 from awaken.core.aio.cancel import interruptible, is_cancellation
@@ -26,7 +25,7 @@ from awaken.core.backend import BackendLoopError, ExecutionBackendError
 from awaken.core.blobs import RunBlobs, blobs_of
 from awaken.core.bus import LiveBus
 from awaken.core.defaults import MAX_RUNS
-from awaken.core.deps import DepsMakers
+from awaken.core.deps import DepsMakers, RunDeps
 from awaken.core.event import EventSink, NullEventSink
 from awaken.core.profile import ProfileStore, profiles_of
 from awaken.core.registry import ExecutionResolver
@@ -34,10 +33,12 @@ from awaken.core.run import AgentRunResult, Requester
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.core.task import CURRENT_TASK, MakeTaskJournal
+from awaken.core.thread import Thread
 from awaken.core.tool import ToolEffect
 from awaken.core.tool_context import traits_of
-from awaken.engine.prepared_run import RunControls, RunServices
+from awaken.engine import run_agent_loop
 from awaken.engine.registry import RegistryHandle
+from awaken.engine.run_setup import RunControls, RunServices
 from awaken.errors import (
     AwakenError,
     InvalidResume,
@@ -53,20 +54,20 @@ from awaken.ids import UUID7, Ids
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.tool.thread_pool import DEFAULT_LIMIT, ToolThreads
 from awaken.worker.activate import (
-    Opening,
-    choose,
+    Activation,
+    activate,
     has_command,
     has_ended,
-    local_run,
     open_account,
-    remote_run,
+    prepare_local,
+    prepare_remote,
 )
 from awaken.worker.attempt import (
     Attempt,
+    AttemptEnded,
     AttemptOutcome,
+    AttemptRefused,
     MustEndFirst,
-    RunEnded,
-    RunRefused,
     StartOver,
 )
 from awaken.worker.budgets import Accounts
@@ -87,7 +88,6 @@ log = logging.getLogger("awaken.runtime")
 RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", default=None)
 """The agents that runs of the running code use, if they are not those of the registry."""
 _NO_SINK, _NO_PARENT = NullEventSink(), ParentContext()
-_LOCAL = LocalBackend()
 
 
 class AgentRuntime(Stopping):
@@ -174,7 +174,7 @@ class AgentRuntime(Stopping):
         """
         request = request.signed()
         try:
-            slot = await self._reserve_slot(request)
+            slot = self._reserve_slot(request) or await self._wait_for_slot(request)
         except BaseException:
             if fence is not None:
                 await self.claims.release(fence)
@@ -224,27 +224,27 @@ class AgentRuntime(Stopping):
                 outcome = await self._attempt(attempt, slot, parent_context, fence)
                 fence = None
                 match outcome:
-                    case RunEnded() if len(attempts) > 1:
+                    case AttemptEnded() if len(attempts) > 1:
                         attempts.pop()
-                    case RunEnded(has_command=True):
+                    case AttemptEnded(has_command=True):
                         # A command arrived before the thread was released: continue with it.
                         paused = outcome.result
                         attempts = [attempt.continue_run(paused.run_id, attempt.sink)]
-                    case RunEnded():
+                    case AttemptEnded():
                         result = outcome.result
                         return result
                     case MustEndFirst():
                         attempts.append(attempt.continue_run(outcome.run_id, _NO_SINK))
                     case StartOver():
                         pass
-                    case RunRefused() if paused is not None:
+                    case AttemptRefused() if paused is not None:
                         result = paused  # another process has continued it first
                         return result
-                    case RunRefused() if len(attempts) > 1 and await has_ended(
+                    case AttemptRefused() if len(attempts) > 1 and await has_ended(
                         self.store, outcome.error, attempt.request
                     ):
                         attempts.pop()
-                    case RunRefused():
+                    case AttemptRefused():
                         raise outcome.error from outcome.error.__cause__
                     case _:
                         assert_never(outcome)
@@ -261,36 +261,35 @@ class AgentRuntime(Stopping):
     ) -> AttemptOutcome:
         """Claim the thread, prepare the request's run, and execute it. Afterwards the thread is
         released, whatever the outcome."""
-        opening: Opening | MustEndFirst | None = None
+        activation: Activation | MustEndFirst | None = None
         outcome: AttemptOutcome
         try:
             fence = fence or await self._claim(attempt.request, slot)
-            opening = await self._open(attempt, slot, fence, parent_context)
-            if isinstance(opening, MustEndFirst):
-                outcome = opening
-            elif isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
-                prepared = await local_run(opening, opening.agent)
-                await self._begin(opening)
-                ended = await _LOCAL.execute_root(prepared)
-                assert ended.run is not None, "a run in this process says how it ended"
-                outcome = RunEnded(ended.run)
+            activation = await self._activate(attempt, slot, fence, parent_context)
+            if isinstance(activation, MustEndFirst):
+                outcome = activation
+            elif isinstance(activation.agent, ResolvedAgent) and not activation.is_abandoned:
+                phases, setup = await prepare_local(activation, activation.agent)
+                if self._begin(activation):
+                    await self.deliver(slot.thread_id)
+                outcome = AttemptEnded(await run_agent_loop(activation.agent, phases, setup))
             else:
-                outcome = await self._run_on_backend(opening)
-            if isinstance(outcome, RunEnded) and outcome.result.waits:
+                outcome = await self._run_on_backend(activation)
+            if isinstance(outcome, AttemptEnded) and outcome.result.waits:
                 # In here, so that an error in it is made one for the caller, too.
                 has_command = await self._has_new_command(slot, outcome.result)
-                outcome = RunEnded(outcome.result, has_command)
+                outcome = AttemptEnded(outcome.result, has_command)
         except BaseException as error:
             if fence is not None:
-                await self._release_thread(fence, _unkept(opening), error)
+                await self._release_thread(fence, _pending_commits(activation), error)
             failure = error_for_caller(error)
             if isinstance(failure, InvalidResume | ThreadAlreadyRunning):
-                return RunRefused(failure)
+                return AttemptRefused(failure)
             raise failure from failure.__cause__
-        if isinstance(outcome, RunEnded):
+        if isinstance(outcome, AttemptEnded):
             self.claims.drop(fence)  # the run's last commit has released the thread
         else:
-            await self._release_thread(fence, _unkept(opening))
+            await self._release_thread(fence, _pending_commits(activation))
         return outcome
 
     async def _has_new_command(self, slot: ActiveRun, paused: AgentRunResult) -> bool:
@@ -323,21 +322,26 @@ class AgentRuntime(Stopping):
         if waits or slot.has_unread_commands or slot.notified_before_start or slot.has_queued_run:
             self.unattended.notify(slot.thread_id)
 
-    async def _reserve_slot(self, request: RunRequest) -> ActiveRun:
+    def _reserve_slot(self, request: RunRequest) -> ActiveRun | None:
+        """The slot of the request's thread. Returns `None` if the request has to wait for it."""
         if self.is_stopping:
             raise RuntimeFault(f"the runtime is {'closed' if self.closed else 'draining'}")
         self.one_loop.bind()
         self.pending_commits.start_retrying()
-        while True:
-            try:
-                return self.active.reserve(request.thread_id)
-            except ThreadAlreadyRunning:
-                holder = self.active.find_by_thread(request.thread_id)
-                if request.when_busy is not WhenBusy.QUEUE or holder is None:
-                    raise
-                await holder.wait_ended(None)
-                if self.is_stopping:
-                    raise RuntimeFault("the runtime was closed while the request waited") from None
+        try:
+            return self.active.reserve(request.thread_id)
+        except ThreadAlreadyRunning:
+            if request.when_busy is not WhenBusy.QUEUE:
+                raise
+            return None
+
+    async def _wait_for_slot(self, request: RunRequest) -> ActiveRun:
+        """Wait until the thread has no live run here, and return its slot."""
+        while (holder := self.active.find_by_thread(request.thread_id)) is not None:
+            await holder.wait_ended(None)
+            if self.is_stopping:
+                raise RuntimeFault("the runtime was closed while the request waited")
+        return self.active.reserve(request.thread_id)
 
     async def _release_thread(
         self, fence: Fence, commits: Sequence[ThreadCommit], error: BaseException | None = None
@@ -366,46 +370,47 @@ class AgentRuntime(Stopping):
     async def _on_thread_released(self, thread_id: str) -> None:
         self.unattended.notify(thread_id)
 
-    async def _run_on_backend(self, opening: Opening) -> RunEnded | StartOver:
+    async def _run_on_backend(self, activation: Activation) -> AttemptEnded | StartOver:
         """Run an agent on its backend, or end a run that was taken over too often.
 
         A request that the backend cannot carry out is refused before anything is started.
         """
-        agent = opening.agent
-        if opening.is_abandoned or isinstance(agent, ResolvedAgent):
-            return await end_abandoned(opening)
-        request, start = await remote_run(opening, agent)
+        agent = activation.agent
+        if activation.is_abandoned or isinstance(agent, ResolvedAgent):
+            return await end_abandoned(activation)
+        request, setup = await prepare_remote(activation, agent)
         created_at = self.clock.now_ms()
-        if not opening.sent.cancelled:
+        if not activation.commands.cancelled:
             can_go_on = agent.backend().capabilities().continuation.is_possible
-            if opening.is_cut_short and not can_go_on:
-                start.first.messages, start.first.acks = (), ()
-                if opening.asks_for_more:
+            if activation.is_cut_short and not can_go_on:
+                setup.first_commit.messages, setup.first_commit.acks = (), ()
+                if activation.asks_for_more:
                     # This request gets a run of its own: its sink must not see the old one end.
-                    request = msgspec.structs.replace(request, sink=NullEventSink())
-                ended = await remote.fail_interrupted(agent, request, created_at, start)
-                return StartOver() if opening.asks_for_more else RunEnded(ended)
+                    request.sink = setup.sink = NullEventSink()
+                ended = await remote.fail_interrupted(agent, request, created_at, setup)
+                return StartOver() if activation.asks_for_more else AttemptEnded(ended)
             validate_root_execution_request(agent, request)
         if not self.store.lease.held:
             await self.store.lease.wait_held()
-        await self._begin(opening)
+        if self._begin(activation):
+            await self.deliver(activation.slot.thread_id)
         ended = await remote.execute_remote_root_lifecycle(
-            agent, request, created_at, opening.slot.token, request.persisted_state, start=start
+            agent, request, created_at, activation.slot.token, request.persisted_state, setup=setup
         )
-        return RunEnded(ended)
+        return AttemptEnded(ended)
 
-    async def _begin(self, opening: Opening) -> None:
-        """Let commands reach the run from now on. Those already in its context were read."""
-        slot = opening.slot
-        slot.begin(opening.fence, opening.context.commands)
-        self.claims.mark(opening.fence, ClaimUse.LIVE)
-        for command in opening.context.commands:
+    def _begin(self, activation: Activation) -> bool:
+        """Let commands reach the run from now on; those in its context were read already. Returns
+        whether a command came before, so that the caller has to deliver the thread's commands."""
+        slot = activation.slot
+        slot.begin(activation.fence, activation.context.commands)
+        self.claims.mark(activation.fence, ClaimUse.LIVE)
+        for command in activation.context.commands:
             self.taken.notify(command)
-        if opening.sent.cancelled:
+        if activation.commands.cancelled:
             slot.token.cancel()
-        if slot.notified_before_start:
-            slot.notified_before_start = False
-            await self.deliver(slot.thread_id)
+        was_notified, slot.notified_before_start = slot.notified_before_start, False
+        return was_notified
 
     async def _claim(self, request: RunRequest, slot: ActiveRun) -> Fence:
         """Claim the thread before it is read. The claim lasts until the run ends or pauses.
@@ -424,10 +429,11 @@ class AgentRuntime(Stopping):
             with interruptible(slot.token):
                 await self.store.wait_released(request.thread_id)
 
-    async def _open(
+    async def _activate(
         self, attempt: Attempt, slot: ActiveRun, fence: Fence, parent_context: ParentContext
-    ) -> Opening | MustEndFirst:
-        """Read the thread, resolve the agent, and choose the run.
+    ) -> Activation | MustEndFirst:
+        """Read the thread, resolve the agent, select the run, and give it its slot, its
+        dependencies and its account.
 
         Raises:
             InvalidResume: the run cannot be continued, or a decision answers no open question.
@@ -435,24 +441,11 @@ class AgentRuntime(Stopping):
         if fence.taken_from is not None:
             self.taken_over.notify(fence)
             await count_takeover(self.store, fence, self.clock.now_ms())
-        resolver = self._resolver()
-        chosen = await choose(
-            self.store, self.delegates, resolver, self.clock, self.ids, attempt.request
-        )
-        if isinstance(chosen, MustEndFirst):
-            return chosen
-        request, agent, context = chosen.request, chosen.agent, chosen.context
-        choice, sent = chosen.choice, chosen.sent
-        self.active.name(slot, choice.run_id)
-        slot.topic = self.bus.topic(fence)
-        slot.requester = Requester.of(request)
-        deps, previous = None, choice.previous
-        is_to_end = sent.cancelled or (previous is not None and previous.is_abandoned)
-        if (self.deps.types or request.deps is not None) and not is_to_end:
-            deps = await self.deps.find(agent.spec.id, request, choice.run_id, parent_context.deps)
-            await use_deps(slot, deps)
+        request = attempt.request
+        if request.decisions:
+            await self.delegates.check_answers(request.thread_id)
         access = RunAccess(self, request.thread_id)
-        controls = slot.controls = RunControls(
+        controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),
             look=access.deliver,
@@ -460,33 +453,38 @@ class AgentRuntime(Stopping):
             lease=self.store.lease,
             give_up=access.abandon,
         )
-        opening = Opening(
-            request=request,
-            sink=attempt.sink,
-            slot=slot,
-            fence=fence,
-            agent=agent,
-            context=context,
-            choice=choice,
-            sent=sent,
+        activation = await activate(attempt, slot, fence, self._services(), controls)
+        if isinstance(activation, MustEndFirst):
+            return activation
+        request, run_id = activation.request, activation.run.run_id
+        self.active.name(slot, run_id)
+        slot.controls = controls
+        slot.topic = self.bus.topic(fence)
+        slot.requester = Requester.of(request)
+        deps = None
+        if (self.deps.types or request.deps is not None) and not activation.is_only_ended:
+            deps = await self.deps.find(
+                activation.agent.spec.id, request, run_id, parent_context.deps
+            )
+            await use_deps(slot, deps)
+        if deps is not None or activation.context.thread.scope:
+            activation.services = _narrow(activation.services, activation.context.thread, deps)
+        parent = parent_context.budget
+        if activation.own_budget or parent is not None or self.accounts.is_open(run_id):
+            await open_account(activation, self.accounts, parent)
+        return activation
+
+    def _services(self) -> RunServices:
+        return RunServices(
+            resolver=self._resolver(),
             store=self.store,
-            resolver=resolver,
-            services=RunServices(
-                resolver=resolver,
-                profiles=profiles_of(self.profiles, context.thread.scope),
-                delegates=self.delegates,
-                blobs=blobs_of(self.blobs, context.thread.scope),
-                keep_requests=self.keep_requests,
-                clock=self.clock,
-                ids=self.ids,
-                deps=deps,
-            ),
-            controls=controls,
+            profiles=self.profiles,
+            delegates=self.delegates,
+            blobs=self.blobs,
+            keep_requests=self.keep_requests,
+            clock=self.clock,
+            ids=self.ids,
         )
-        above = parent_context.budget
-        if opening.own_budget or above is not None or self.accounts.is_open(choice.run_id):
-            await open_account(opening, self.accounts, above)
-        return opening
 
     def _find_effect(self, agent_id: str, tool_name: str) -> ToolEffect | None:
         """The effect of an agent's tool; `None` if this process has no such agent or tool."""
@@ -511,9 +509,19 @@ class AgentRuntime(Stopping):
             self.commands.unsubscribe(self.on_command)
 
 
-def _unkept(opening: Opening | MustEndFirst | None) -> Sequence[ThreadCommit]:
+def _pending_commits(activation: Activation | MustEndFirst | None) -> Sequence[ThreadCommit]:
     """The commits of an attempt that the store did not take yet."""
-    return opening.unkept if isinstance(opening, Opening) else ()
+    return activation.pending_commits if isinstance(activation, Activation) else ()
+
+
+def _narrow(services: RunServices, thread: Thread, deps: RunDeps | None) -> RunServices:
+    """The services for a run of one tenant, with its dependencies."""
+    return msgspec.structs.replace(
+        services,
+        profiles=profiles_of(services.profiles, thread.scope),
+        blobs=blobs_of(services.blobs, thread.scope),
+        deps=deps,
+    )
 
 
 # -- errors of runs ---------------------------------------------------------------------------

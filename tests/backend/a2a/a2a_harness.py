@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from awaken.core.backend import (
     BackendDelegateRunRequest,
     BackendParentContext,
     BackendRootRunRequest,
+    BackendRunResult,
     ExecutionBackend,
 )
 from awaken.core.event import ActivitySnapshot, RunEvent
@@ -53,6 +55,10 @@ class RunningAgent:
     def sends(self, text: str) -> list[Asked]:
         """The messages that hold `text`, as they arrived."""
         return [entry["body"]["message"] for entry in self.log(path="/message:send", text=text)]
+
+    def state_of_only_task(self, thread: str) -> str:
+        (task,) = self.tasks(thread)
+        return str(task["status"]["state"])
 
     def go(self, key: str) -> None:
         """Let a held task go on."""
@@ -253,3 +259,40 @@ def remote_entry(state: PersistedState | None) -> dict[str, Any]:
     (entry,) = state.extensions[REMOTE_STATE_KEY]["targets"].values()
     found: dict[str, Any] = entry
     return found
+
+
+def state_with(base: str, **entry: str) -> PersistedState:
+    """The state of a thread with this entry about the agent at `base`."""
+    targets = {f"a2a:{base}": {"version": 1, **entry}}
+    return PersistedState(extensions={REMOTE_STATE_KEY: {"version": 1, "targets": targets}})
+
+
+async def let_go_when_working(
+    agent: RunningAgent, backend: ExecutionBackend, thread: str, text: str
+) -> tuple[BackendRunResult, Sink]:
+    """A run whose task waits until it is let go, which happens once the run knows that it works."""
+    sink = Sink()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(backend.execute_root(root(thread, text, sink=sink)))
+        await sink.until_state("TASK_STATE_WORKING")
+        agent.go(thread)
+    return running.result(), sink
+
+
+async def cut_short(
+    backend: ExecutionBackend, thread: str, text: str, kept: Kept | None = None
+) -> None:
+    """A run that is cancelled while its task works."""
+    sink = Sink()
+    running = asyncio.ensure_future(backend.execute_root(root(thread, text, sink=sink, kept=kept)))
+    await sink.until_state("TASK_STATE_WORKING")
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert running.cancelled()
+
+
+def nowhere() -> str:
+    """An address at which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"http://127.0.0.1:{server.getsockname()[1]}"

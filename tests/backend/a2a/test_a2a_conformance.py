@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
-from a2a_harness import RunningAgent, backend_for, running_agent
+from a2a_harness import RunningAgent, backend_for
 
 from awaken.core.backend import ExecutionBackend
 from awaken.testing.conformance import (
@@ -49,12 +48,6 @@ async def control_slow(agent: RunningAgent, query: str) -> int:
         writer.close()
         await writer.wait_closed()
     return int(answer.rpartition(b"\r\n\r\n")[2])
-
-
-@pytest.fixture(scope="module")
-def agent() -> Iterator[RunningAgent]:
-    with running_agent() as running:
-        yield running
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from a2a_harness import TOKEN, RunningAgent, backend_for, endpoint, root, running_agent
+from a2a_harness import TOKEN, RunningAgent, backend_for, endpoint, root
 
 from awaken.backend.a2a import A2aBackendFactory, RemoteSource, discover
 from awaken.backend.a2a.card import agent_on_card
@@ -21,12 +21,6 @@ from awaken.errors import DiscoveryFailed
 pytestmark = pytest.mark.anyio
 
 BEARER = {"type": "bearer", "token": TOKEN}
-
-
-@pytest.fixture(scope="module")
-def agent() -> Iterator[RunningAgent]:
-    with running_agent() as running:
-        yield running
 
 
 def source(

@@ -17,6 +17,9 @@ from a2a_harness import (
     Sink,
     abort,
     backend_for,
+    cut_short,
+    let_go_when_working,
+    nowhere,
     remote_entry,
     root,
     running_agent,
@@ -34,20 +37,9 @@ BEARER = {"type": "bearer", "token": TOKEN}
 
 
 @pytest.fixture(scope="module")
-def agent() -> Iterator[RunningAgent]:
-    with running_agent() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def other() -> Iterator[RunningAgent]:
     with running_agent() as running:
         yield running
-
-
-@pytest.fixture
-def thread(request: pytest.FixtureRequest) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
 
 
 # -- rubbish ----------------------------------------------------------------------------------
@@ -90,8 +82,7 @@ async def test_an_endless_answer_is_given_up_while_it_is_read(
 
 
 async def test_an_agent_that_is_not_there_is_named(thread: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        base = f"http://127.0.0.1:{server.getsockname()[1]}"
+    base = nowhere()
     with pytest.raises(RemoteError, match=f"cannot connect to {base}"):
         await backend_for(base).execute_root(root(thread, "say x"))
 
@@ -118,14 +109,8 @@ async def test_an_agent_that_is_not_there_is_named(thread: str) -> None:
 async def test_what_a_stream_does_not_tell_is_looked_for(
     agent: RunningAgent, thread: str, fault: str
 ) -> None:
-    backend, sink = backend_for(f"{agent.base}/x/{fault}"), Sink()
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(
-            backend.execute_root(root(thread, f"rewrite {thread}", sink=sink))
-        )
-        await sink.until_state("TASK_STATE_WORKING")
-        agent.go(thread)
-    result = running.result()
+    backend = backend_for(f"{agent.base}/x/{fault}")
+    result, _ = await let_go_when_working(agent, backend, thread, f"rewrite {thread}")
     assert result.status.kind is BackendStatusKind.COMPLETED
     assert result.response == "final"
     assert len(result.output.artifacts) == 2
@@ -135,14 +120,9 @@ async def test_what_a_stream_does_not_tell_is_looked_for(
 async def test_what_was_made_before_a_stream_began_is_not_missed(
     agent: RunningAgent, thread: str
 ) -> None:
-    backend, sink = backend_for(f"{agent.base}/x/headless-"), Sink()
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(
-            backend.execute_root(root(thread, f"early {thread}", sink=sink))
-        )
-        await sink.until_state("TASK_STATE_WORKING")
-        agent.go(thread)
-    assert running.result().response == "early bird"
+    backend = backend_for(f"{agent.base}/x/headless-")
+    result, sink = await let_go_when_working(agent, backend, thread, f"early {thread}")
+    assert result.response == "early bird"
     assert sink.progress[-1]["text"] == "early bird"
 
 
@@ -271,13 +251,7 @@ async def test_a_task_that_goes_on_though_it_was_cancelled_is_not_taken_for_stop
 ) -> None:
     """That the agent takes the cancel is not that the task has ended."""
     backend, kept = backend_for(f"{agent.base}/x/nocancel-", clock=FakeClock(auto=True)), Kept()
-    sink = Sink()
-    running = asyncio.ensure_future(
-        backend.execute_root(root(thread, f"hold {thread}", sink=sink, kept=kept))
-    )
-    await sink.until_state("TASK_STATE_WORKING")
-    running.cancel()
-    await asyncio.wait([running])
+    await cut_short(backend, thread, f"hold {thread}", kept)
 
     task_id = kept.entries()[-1]["task_id"]
     with pytest.raises(RemoteError, match="is still TASK_STATE_WORKING") as caught:
@@ -289,9 +263,7 @@ async def test_a_task_that_goes_on_though_it_was_cancelled_is_not_taken_for_stop
 async def test_a_message_that_surely_set_nothing_off_leaves_nothing(
     agent: RunningAgent, thread: str, fault: str
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        nowhere = f"http://127.0.0.1:{server.getsockname()[1]}"
-    backend = backend_for(f"{agent.base}/x/{fault}" if fault else nowhere)
+    backend = backend_for(f"{agent.base}/x/{fault}" if fault else nowhere())
     with pytest.raises(RemoteError) as caught:
         await backend.execute_root(root(thread, "say x", kept=Kept()))
     assert caught.value.is_over

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from a2a_harness import (
     backend_for,
     remote_entry,
     root,
-    running_agent,
 )
 
 from awaken.backend.a2a.state import REMOTE_STATE_KEY
@@ -28,17 +26,6 @@ from awaken.core.message import Message
 from awaken.core.run import PersistedState
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def agent() -> Iterator[RunningAgent]:
-    with running_agent() as running:
-        yield running
-
-
-@pytest.fixture
-def thread(request: pytest.FixtureRequest) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
 
 
 def messages_of(thread: str, *texts: str) -> list[Message]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from a2a_harness import RunningAgent, endpoint, running_agent
+from a2a_harness import RunningAgent, endpoint
 
 from awaken import Agent, Runtime
 from awaken.core.message import Role
@@ -17,12 +15,6 @@ pytestmark = pytest.mark.anyio
 
 FOUND = "test-agent-no1"
 NOBODY = endpoint("http://127.0.0.1:9")
-
-
-@pytest.fixture(scope="module")
-def agent() -> Iterator[RunningAgent]:
-    with running_agent() as running:
-        yield running
 
 
 def local(id: str = "here") -> Agent:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,10 +15,12 @@ from a2a_harness import (
     Sink,
     abort,
     backend_for,
+    cut_short,
     delegate,
+    let_go_when_working,
     remote_entry,
     root,
-    running_agent,
+    state_with,
 )
 
 from awaken.backend.a2a.state import REMOTE_STATE_KEY
@@ -45,26 +46,11 @@ from awaken.testing import FakeClock
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture(scope="module")
-def agent() -> Iterator[RunningAgent]:
-    with running_agent() as running:
-        yield running
-
-
 @pytest.fixture(params=["HTTP+JSON", "JSONRPC"])
 def wire(request: pytest.FixtureRequest, agent: RunningAgent) -> dict[str, Any]:
     """Both ways of writing the same operations."""
     url = agent.base if request.param == "HTTP+JSON" else f"{agent.base}/rpc"
     return {"base_url": url, "binding": request.param}
-
-
-def thread_of(request: pytest.FixtureRequest) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
-
-
-@pytest.fixture
-def thread(request: pytest.FixtureRequest) -> str:
-    return thread_of(request)
 
 
 # -- what comes out ---------------------------------------------------------------------------
@@ -131,14 +117,8 @@ async def test_text_written_bit_by_bit_is_whole_however_it_is_read(
     agent: RunningAgent, thread: str, fault: str
 ) -> None:
     """03/MH-5 artifact append accumulates; 03/DB-14 a character cut in two survives."""
-    backend, sink = backend_for(f"{agent.base}/{fault}"), Sink()
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(
-            backend.execute_root(root(thread, f"pieces {thread}", sink=sink))
-        )
-        await sink.until_state("TASK_STATE_WORKING")
-        agent.go(thread)
-    result = running.result()
+    backend = backend_for(f"{agent.base}/{fault}")
+    result, sink = await let_go_when_working(agent, backend, thread, f"pieces {thread}")
     assert result.response == "".join(PIECES)
     assert len(result.output.artifacts) == 1
     assert sink.progress[-1]["text"] == "".join(PIECES)
@@ -148,14 +128,8 @@ async def test_an_artifact_can_be_replaced_and_one_without_text_is_kept(
     agent: RunningAgent, thread: str
 ) -> None:
     """03/DB-14 artifacts without text are not lost."""
-    backend, sink = backend_for(agent.base), Sink()
-    async with asyncio.TaskGroup() as group:
-        running = group.create_task(
-            backend.execute_root(root(thread, f"rewrite {thread}", sink=sink))
-        )
-        await sink.until_state("TASK_STATE_WORKING")
-        agent.go(thread)
-    result = running.result()
+    backend = backend_for(agent.base)
+    result, _ = await let_go_when_working(agent, backend, thread, f"rewrite {thread}")
     assert result.response == "final"
     assert [(a.name, a.media_type) for a in result.output.artifacts] == [
         (None, "text/plain"),
@@ -195,11 +169,8 @@ async def test_progress_is_told_in_the_envelope_of_the_run(
 
 
 async def test_progress_is_not_told_for_every_letter(agent: RunningAgent, thread: str) -> None:
-    backend, sink = backend_for(agent.base, clock=FakeClock()), Sink()  # no time passes
-    async with asyncio.TaskGroup() as group:
-        group.create_task(backend.execute_root(root(thread, f"pieces {thread}", sink=sink)))
-        await sink.until_state("TASK_STATE_WORKING")
-        agent.go(thread)
+    backend = backend_for(agent.base, clock=FakeClock())  # no time passes
+    _, sink = await let_go_when_working(agent, backend, thread, f"pieces {thread}")
     states = [content["state"] for content in sink.progress]
     assert len(states) == len(set(states))
     assert sink.progress[-1]["text"] == "".join(PIECES)
@@ -286,10 +257,7 @@ async def test_a_target_is_the_tenant_in_json_rpc(agent: RunningAgent, thread: s
 async def test_ids_are_escaped_in_paths(agent: RunningAgent, thread: str) -> None:
     """03/DB-14 ids escaped in paths."""
     odd = "../x?y=1#z"
-    entry = {"version": 1, "task_id": odd, "last_state": "TASK_STATE_WORKING"}
-    state = PersistedState(
-        extensions={REMOTE_STATE_KEY: {"version": 1, "targets": {f"a2a:{agent.base}": entry}}}
-    )
+    state = state_with(agent.base, task_id=odd, last_state="TASK_STATE_WORKING")
     with pytest.raises(RemoteError, match="answered 404"):
         await backend_for(agent.base).execute_root(root(thread, state=state, continued=True))
     assert "/tasks/..%2Fx%3Fy%3D1%23z" in [entry["raw_path"] for entry in agent.log()]
@@ -343,10 +311,7 @@ async def test_a_completed_task_is_not_reused_but_its_context_is(
 
 async def test_an_entry_without_last_state_is_not_reused(agent: RunningAgent, thread: str) -> None:
     """03/MH-5 nor entries without last state."""
-    entry = {"version": 1, "task_id": "gone", "context_id": thread}
-    state = PersistedState(
-        extensions={REMOTE_STATE_KEY: {"version": 1, "targets": {f"a2a:{agent.base}": entry}}}
-    )
+    state = state_with(agent.base, task_id="gone", context_id=thread)
     result = await backend_for(agent.base).execute_root(root(thread, f"say {thread}", state=state))
     assert result.response == thread
     assert all("taskId" not in message for message in agent.sends(f"say {thread}"))
@@ -355,10 +320,9 @@ async def test_an_entry_without_last_state_is_not_reused(agent: RunningAgent, th
 async def test_a_waiting_task_the_agent_forgot_does_not_block_the_thread(
     agent: RunningAgent, thread: str
 ) -> None:
-    entry = {"version": 1, "run_id": "old", "task_id": "forgotten", "context_id": thread}
-    entry["last_state"] = "TASK_STATE_INPUT_REQUIRED"
-    state = PersistedState(
-        extensions={REMOTE_STATE_KEY: {"version": 1, "targets": {f"a2a:{agent.base}": entry}}}
+    waits = "TASK_STATE_INPUT_REQUIRED"
+    state = state_with(
+        agent.base, run_id="old", task_id="forgotten", context_id=thread, last_state=waits
     )
     result = await backend_for(agent.base).execute_root(root(thread, f"say {thread}", state=state))
     assert result.response == thread
@@ -466,24 +430,13 @@ async def test_time_runs_out_while_a_blocking_send_waits(agent: RunningAgent, th
     assert remote_entry(result.state)["task_id"] == task["id"]
 
 
-async def cut_short(backend: Any, thread: str, text: str, kept: Kept | None = None) -> None:
-    """A run that is cancelled while its task works."""
-    sink = Sink()
-    running = asyncio.ensure_future(backend.execute_root(root(thread, text, sink=sink, kept=kept)))
-    await sink.until_state("TASK_STATE_WORKING")
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-
-
 async def test_abort_cancels_the_task_of_a_run_that_was_cut_short(
     wire: dict[str, Any], agent: RunningAgent, thread: str
 ) -> None:
     backend = backend_for(**wire)
     await cut_short(backend, thread, "hold for ever")
     await backend.abort(abort(thread))
-    (task,) = agent.tasks(thread)
-    assert task["status"]["state"] == "TASK_STATE_CANCELED"
+    assert agent.state_of_only_task(thread) == "TASK_STATE_CANCELED"
     await backend.abort(abort(thread))  # and is forgotten
 
 
@@ -494,16 +447,14 @@ async def test_abort_finds_the_task_of_another_process_whatever_its_state(
     kept = Kept()
     await cut_short(backend_for(agent.base), thread, "hold for ever", kept)
     await backend_for(agent.base).abort(abort(thread, kept.state))
-    (task,) = agent.tasks(thread)
-    assert task["status"]["state"] == "TASK_STATE_CANCELED"
+    assert agent.state_of_only_task(thread) == "TASK_STATE_CANCELED"
 
 
 async def test_abort_cancels_a_task_that_waits(agent: RunningAgent, thread: str) -> None:
     """03/MH-5 abort falls back to interrupted persisted state."""
     waiting = await backend_for(agent.base).execute_root(root(thread, "ask Well?"))
     await backend_for(agent.base).abort(abort(thread, waiting.state))
-    (task,) = agent.tasks(thread)
-    assert task["status"]["state"] == "TASK_STATE_CANCELED"
+    assert agent.state_of_only_task(thread) == "TASK_STATE_CANCELED"
 
 
 async def test_abort_looks_for_a_task_whose_name_was_never_kept(
@@ -514,8 +465,7 @@ async def test_abort_looks_for_a_task_whose_name_was_never_kept(
     await cut_short(backend_for(agent.base), thread, "hold for ever", kept)
     sending = PersistedState(extensions=kept.saves[0])
     await backend_for(agent.base).abort(abort(thread, sending))
-    (task,) = agent.tasks(thread)
-    assert task["status"]["state"] == "TASK_STATE_CANCELED"
+    assert agent.state_of_only_task(thread) == "TASK_STATE_CANCELED"
 
 
 async def test_abort_waits_a_moment_for_a_message_that_is_on_its_way(
@@ -531,8 +481,7 @@ async def test_abort_waits_a_moment_for_a_message_that_is_on_its_way(
     await cut_short(backend_for(agent.base), thread, "hold for ever")  # now it arrives
     clock.advance(1)
     await aborting
-    (task,) = agent.tasks(thread)
-    assert task["status"]["state"] == "TASK_STATE_CANCELED"
+    assert agent.state_of_only_task(thread) == "TASK_STATE_CANCELED"
 
 
 async def test_abort_cancels_a_task_whose_answer_never_left(
@@ -545,8 +494,7 @@ async def test_abort_cancels_a_task_whose_answer_never_left(
     with pytest.raises(Crash):
         await backend_for(agent.base).execute_root(answer)
     await backend_for(agent.base, clock=clock).abort(abort(thread, kept.state))
-    (task,) = agent.tasks(thread)
-    assert task["status"]["state"] == "TASK_STATE_CANCELED"
+    assert agent.state_of_only_task(thread) == "TASK_STATE_CANCELED"
 
 
 async def test_abort_of_what_is_over_or_never_was_does_nothing(
@@ -559,8 +507,7 @@ async def test_abort_of_what_is_over_or_never_was_does_nothing(
     await backend.abort(abort(thread, done.state))
     assert len(agent.log()) == before
     await backend.abort(abort(thread, kept.state))  # the record was older: it says submitted
-    (task,) = agent.tasks(thread)
-    assert task["status"]["state"] == "TASK_STATE_COMPLETED"
+    assert agent.state_of_only_task(thread) == "TASK_STATE_COMPLETED"
 
 
 async def test_abort_leaves_the_task_of_the_run_before_alone(
@@ -570,8 +517,7 @@ async def test_abort_leaves_the_task_of_the_run_before_alone(
         root(thread, "ask Well?", run=f"{thread}-1")
     )
     await backend_for(agent.base).abort(abort(thread, waiting.state, run=f"{thread}-2"))
-    (task,) = agent.tasks(thread)
-    assert task["status"]["state"] == "TASK_STATE_INPUT_REQUIRED"
+    assert agent.state_of_only_task(thread) == "TASK_STATE_INPUT_REQUIRED"
 
 
 # -- delegates --------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from awaken.core.backend import ExecutionBackendFactoryError
 from awaken.core.secret import RedactedString
 from awaken.core.spec import RemoteEndpoint
 from awaken.core.value import Value
-from awaken.net.pinned import Credentials
+from awaken.net.credentials import Credentials
 from awaken.net.url_policy import AddressPolicy, HttpUrl, UrlRefused, networks, parse_url
 
 BACKEND = "a2a"

@@ -31,7 +31,7 @@ __all__ = [
     "state_with_backend_output",
 ]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         ".records": (

@@ -12,7 +12,7 @@ import logging
 
 import msgspec
 
-from awaken.backend.local import read_start, reset_ended_record
+from awaken.backend.local import load_setup, reset_ended_record
 from awaken.backend.remote.records import remote_backend_error_message
 from awaken.backend.remote.run import RemoteRun
 from awaken.codec import clean_text
@@ -42,7 +42,7 @@ from awaken.core.run import (
     PersistedState,
 )
 from awaken.core.tool import ABANDONED, MAX_TAKEOVERS
-from awaken.engine.prepared_run import PreparedRun, RunServices
+from awaken.engine.run_setup import RunServices, RunSetup
 from awaken.errors import (
     BudgetExhausted,
     ResolveFailed,
@@ -72,7 +72,7 @@ async def execute_remote_root_lifecycle(
     runtime_cancellation_token: CancellationToken,
     previous_state: PersistedState | None = None,
     *,
-    start: PreparedRun | None = None,
+    setup: RunSetup | None = None,
 ) -> AgentRunResult:
     """Run an agent on its backend, and commit the result.
 
@@ -80,7 +80,7 @@ async def execute_remote_root_lifecycle(
         run_created_at: milliseconds.
         runtime_cancellation_token: ends the run, even if its backend cannot be cancelled.
         previous_state: the state of the run, or of the agent's last run in the thread.
-        start: the prepared run; without it, the thread is read here.
+        setup: the run's setup; without it, the thread is read here.
 
     Raises:
         RuntimeFailed: the backend cannot be built; no event was sent and nothing committed.
@@ -91,12 +91,12 @@ async def execute_remote_root_lifecycle(
         agent.backend()
     except ExecutionBackendError as error:
         raise RuntimeFailed(ResolveFailed(str(error))) from error
-    start = start or await _read(request)
-    run = RemoteRun(agent, request, start, run_created_at, previous_state)
+    setup = setup or await _load_setup(request)
+    run = RemoteRun(agent, request, setup, run_created_at, previous_state)
     try:
-        if start.controls.denied is not None and not runtime_cancellation_token.is_cancelled():
+        if setup.controls.denied is not None and not runtime_cancellation_token.is_cancelled():
             await run.begin()
-            return await _stop_run(run, start.controls.denied)
+            return await _stop_run(run, setup.controls.denied)
         return await _within_budget(run, runtime_cancellation_token)
     except StorageError as error:
         await run.emit_storage_error(error)
@@ -107,14 +107,14 @@ async def fail_interrupted(
     agent: ResolvedBackendAgent,
     request: BackendRootRunRequest,
     run_created_at: int,
-    start: PreparedRun,
+    setup: RunSetup,
 ) -> AgentRunResult:
     """Fail a run whose process died and whose backend cannot continue it.
 
     Raises:
         StorageError: its end could not be committed.
     """
-    run = RemoteRun(agent, request, start, run_created_at, request.persisted_state)
+    run = RemoteRun(agent, request, setup, run_created_at, request.persisted_state)
     try:
         await run.begin()
         return await run.fail(INTERRUPTED, await _stop_remote_work(run))
@@ -127,7 +127,7 @@ async def fail_abandoned(
     agent: ResolvedBackendAgent,
     request: BackendRootRunRequest,
     run_created_at: int,
-    start: PreparedRun,
+    setup: RunSetup,
 ) -> AgentRunResult:
     """Fail a run that was recovered too often.
 
@@ -137,10 +137,11 @@ async def fail_abandoned(
     Raises:
         StorageError: its end could not be committed.
     """
-    takeovers = start.thread.previous.takeovers if start.thread.previous is not None else None
+    previous = setup.thread.previous
+    takeovers = previous.takeovers if previous is not None else None
     assert takeovers is not None, "only runs that were taken over are abandoned"
     log.error("run %s is %s", request.run_identity.run_id, ABANDONED)
-    run = RemoteRun(agent, request, start, run_created_at, request.persisted_state)
+    run = RemoteRun(agent, request, setup, run_created_at, request.persisted_state)
     try:
         await run.begin()
         left: str | None = run.explain_left_running("the process died that was to stop it")
@@ -152,22 +153,22 @@ async def fail_abandoned(
         raise
 
 
-async def _read(request: BackendRootRunRequest) -> PreparedRun:
-    """Prepare the run: read its thread, and its record even if it is not the thread's latest run.
+async def _load_setup(request: BackendRootRunRequest) -> RunSetup:
+    """The setup of the run, with its record even if it is not the thread's latest run.
 
     Raises:
         StorageError: the store could not be read.
     """
     store, run_id = request.checkpoint_store, request.run_identity.run_id
     try:
-        start = await read_start(request, RunServices(resolver=request.resolver))
-        known = await store.load_run(run_id) if store and start.thread.previous is None else None
+        setup = await load_setup(request, RunServices(resolver=request.resolver, store=store))
+        known = await store.load_run(run_id) if store and setup.thread.previous is None else None
     except StoreError as error:
         raise StorageError(error) from error
     if known is not None:
         output = known.output and _replace(known.output, message_ids=())
-        start.thread.previous = reset_ended_record(_replace(known, state=None, output=output))
-    return start
+        setup.thread.previous = reset_ended_record(_replace(known, state=None, output=output))
+    return setup
 
 
 # -- executing --------------------------------------------------------------------------------
@@ -335,7 +336,7 @@ async def _on_failure(run: RemoteRun, error: BaseException) -> AgentRunResult:
         log.error("backend of agent %r failed", run.identity.agent_id, exc_info=error)
     # This raises if the store has failed. The run then stays open, and the process that recovers it
     # continues or stops the backend's work.
-    await run.journal.settled()
+    await run.journal.wait_settled()
     left = await _stop_remote_work(run, after="failure") if _may_be_working(run, error) else None
     return await run.fail(remote_backend_error_message(error), left)
 

@@ -60,10 +60,10 @@ from awaken.core.run import (
 from awaken.core.state.run_keys import HAS_BLOB_MEDIA, SPENDING
 from awaken.core.suspension import Ticket
 from awaken.core.tool import error_payload_of
-from awaken.engine.journal import Journal
-from awaken.engine.large_content import moved_to_blobs
-from awaken.engine.prepared_run import PreparedRun
+from awaken.engine.journal import open_journal
+from awaken.engine.large_content import move_to_blobs
 from awaken.engine.reservation import StepReservation
+from awaken.engine.run_setup import RunSetup
 from awaken.errors import (
     BudgetExhausted,
     RuntimeFault,
@@ -87,44 +87,29 @@ class RemoteRun:
         self,
         agent: ResolvedBackendAgent,
         request: BackendRootRunRequest,
-        start: PreparedRun,
+        setup: RunSetup,
         created_at_ms: int,
         previous_state: PersistedState | None,
     ) -> None:
         self.agent = agent
         self.backend = agent.backend()
         self.abilities = self.backend.capabilities()
-        thread, first = start.thread, start.first
-        self.controls, self._previous, self._first = start.controls, thread.previous, first
+        thread, first = setup.thread, setup.first_commit
+        self.controls, self._previous, self._first = setup.controls, thread.previous, first
         self.previous_state = previous_state
-        self.clock, self.ids = start.services.clock, start.services.ids
-        self._blobs = start.services.blobs
-        self.identity = request.run_identity
-        self.store = request.checkpoint_store
+        self.clock, self.ids = setup.services.clock, setup.services.ids
+        self._blobs = setup.services.blobs
+        self.identity, self.store = setup.identity, setup.services.store
         self.created_at_ms = created_at_ms
-        self.journal = Journal(
-            request.sink,
-            request.checkpoint_store,
-            self.identity,
-            self.clock,
-            thread.log_length,
-            thread.fence,
-            seq=thread.event_count,
-            topic=start.topic,
-            begins=thread.previous is None,
-        )
+        self.journal = open_journal(setup)
         # The `seq` of the events that begin and end its step; 0 until they are noted.
         self._step_starts = self._step_ends = 0
-        start.topic.attach(self._progress)
-        if first.has_extras:
-            self.journal.extras.acks.extend(first.acks)
-            self.journal.extras.tickets.extend(first.tickets)
-            self.journal.extras.rewinds_to = first.rewinds_to
+        setup.topic.attach(self._progress)
         self.record = update_backend(thread.previous, first.request)
         self.may_be_at_work = request.is_continuation or (
             thread.previous is not None and thread.previous.status is RunStatus.RUNNING
         )
-        account = start.controls.budget
+        account = setup.controls.budget
         self._reservation = (
             StepReservation(account, self.identity.run_id) if account is not None else None
         )
@@ -259,7 +244,7 @@ class RemoteRun:
     async def emit_answer(self, response: str) -> None:
         """Emit the answer, and add it to the log with the next commit."""
         self._response = response
-        await self.journal.tell(TextDelta(delta=response))
+        await self.journal.send_transient(TextDelta(delta=response))
         self._answer_messages.append(Message.assistant(response, id=self.message_id))
 
     def explain_left_running(self, why: str) -> str:
@@ -363,7 +348,7 @@ class RemoteRun:
         self._note_end(termination, _result_json(response, label, reason, output), record)
         release = self.journal.fence is not None
         if self._reservation is not None:
-            await self._reservation.tell(leaves=release)
+            await self._reservation.publish(leaves=release)
         await self._commit(said, record, kept, release=release)
         return AgentRunResult(
             run_id=self.identity.run_id,
@@ -397,8 +382,8 @@ class RemoteRun:
     async def emit_storage_error(self, error: StorageError) -> None:
         """Emit the error of a failed commit. The record stays open for recovery."""
         if self._begun:
-            await self.journal.tell(StepEnd())
-        await self.journal.tell(Error(message=str(error), code="storage"))
+            await self.journal.send_transient(StepEnd())
+        await self.journal.send_transient(Error(message=str(error), code="storage"))
 
     # -- the record ---------------------------------------------------------------------------
 
@@ -448,7 +433,7 @@ class RemoteRun:
             self.record = record = _replace(record, takeovers=None)
         thread_state: dict[str, msgspec.Raw] = {}
         if self._blobs is not None and messages:
-            messages, used = await moved_to_blobs(self._blobs, messages)
+            messages, used = await move_to_blobs(self._blobs, messages)
             if used:
                 self.journal.extras.blobs.extend(used)
                 thread_state[HAS_BLOB_MEDIA.name] = msgspec.Raw(dumps(True))

@@ -10,9 +10,9 @@ import click
 from rich.console import Console
 
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
-from awaken.cli.builtin_agent import built_in_agent
+from awaken.cli.builtin_agent import build_builtin_agent
 from awaken.cli.commands.resume import wait_recovered
-from awaken.cli.conversation import Conversation
+from awaken.cli.conversation import TerminalConversation
 from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import open_decider, runs_agents, yes_option
 from awaken.cli.output import call_words, open_console, terminal_line
@@ -24,7 +24,7 @@ from awaken.core.aio.owned_tasks import start_task
 from awaken.core.message import Message, Role
 from awaken.ids import UUID7
 
-BUILT_IN = "awaken.cli.builtin_agent:built_in_agent"
+BUILT_IN = "awaken.cli.builtin_agent:build_builtin_agent"
 
 HELP = """\
   /history   what was said in this thread so far
@@ -64,13 +64,15 @@ def chat(
     commands. The thread is kept; --thread continues it. Results of background tasks are shown
     between two turns.
     """
-    found = Target("the built-in agent", [built_in_agent()]) if not target else load_target(target)
+    found = (
+        Target("the built-in agent", [build_builtin_agent()]) if not target else load_target(target)
+    )
 
     async def talk(interrupts: Interrupts) -> ExitCode:
         back = way_back(target or BUILT_IN, store)
         lines, session = StdinLines(), ChatSession(open_console(sys.stdout), back)
         async with found.open(store, model) as runtime:
-            conversation = Conversation(
+            conversation = TerminalConversation(
                 runtime=runtime,
                 thread=thread or UUID7.new(),
                 agent=found.agent_id(agent),
@@ -98,13 +100,13 @@ class ChatSession:
         self.transcript = TurnPrinter(console, back)
         self._back = back
 
-    def print_welcome(self, conversation: Conversation, words: str) -> None:
+    def print_welcome(self, conversation: TerminalConversation, words: str) -> None:
         agent, thread = terminal_line(conversation.agent or ""), terminal_line(conversation.thread)
         self._print(f"Talking with {agent} in thread {thread}. /help for help, /quit to leave.")
         if words:
             self._print(words)
 
-    async def run(self, conversation: Conversation) -> ExitCode:
+    async def run(self, conversation: TerminalConversation) -> ExitCode:
         """Run one turn for each input line, until the user leaves."""
         while True:
             try:
@@ -133,7 +135,7 @@ class ChatSession:
                     # hand-over.
                     conversation.agent = None
 
-    async def _read_line(self, conversation: Conversation) -> str | None:
+    async def _read_line(self, conversation: TerminalConversation) -> str | None:
         """Read the next line. If a background task reports first, show its report and return
         `None`."""
         conversation.interrupts.reset()
@@ -144,7 +146,7 @@ class ChatSession:
             self.console.print(terminal_line(line))  # piped input is not echoed by a terminal
         return line
 
-    async def _wait_for_line_or_report(self, conversation: Conversation) -> str | None:
+    async def _wait_for_line_or_report(self, conversation: TerminalConversation) -> str | None:
         lines, interrupts = conversation.lines, conversation.interrupts
         if not self.transcript.summary.awaits_tasks:
             with interrupts.call_on_interrupt(lines.interrupt):
@@ -170,7 +172,7 @@ class ChatSession:
         await conversation.resume_after_report(self.transcript)
         return None
 
-    async def _finish(self, conversation: Conversation) -> ExitCode:
+    async def _finish(self, conversation: TerminalConversation) -> ExitCode:
         """Leave running background tasks to `awaken resume`. Without a terminal, wait for them: the
         input has ended, and no user chose to leave."""
         tasks = await conversation.tasks()

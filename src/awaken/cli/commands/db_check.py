@@ -28,7 +28,7 @@ class CheckOutput(Value, frozen=True, kw_only=True):
     backup: str | None = None
 
     @property
-    def left(self) -> int:
+    def still_unreadable(self) -> int:
         """How many rows still cannot be read."""
         return sum(not row.was_mended for row in self.unreadable)
 
@@ -71,7 +71,7 @@ def check(mend: bool, to: Path | None, store: str | None, as_json: bool) -> Exit
         print_json(done)
     else:
         _print_output(done, mend=mend)
-    return ExitCode.FAILED if done.left else ExitCode.DONE
+    return ExitCode.FAILED if done.still_unreadable else ExitCode.DONE
 
 
 async def _check(address: str, to: Path | None, *, mend: bool) -> CheckOutput:
@@ -119,8 +119,9 @@ def _print_output(done: CheckOutput, *, mend: bool) -> None:
     if not done.unreadable:
         say(f"{count(done.rows, 'row')}: all can be read")
     elif mend:
-        mended = len(done.unreadable) - done.left
-        say(f"{count(done.rows, 'row')}: {mended} mended, {done.left} left that cannot be read")
+        left = done.still_unreadable
+        mended = len(done.unreadable) - left
+        say(f"{count(done.rows, 'row')}: {mended} mended, {left} left that cannot be read")
     else:
         say(
             f"{count(done.rows, 'row')}: {len(done.unreadable)} cannot be read, of which "

@@ -15,7 +15,7 @@ from awaken.backend.delegate_tool import delegate_tool_name
 from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import stdout_for_events, store_option
 from awaken.cli.output import complain, say
-from awaken.cli.pytest_file import ReplaySetup, Written, folder_from, slug, write_test
+from awaken.cli.pytest_file import PytestFile, ReplaySetup, folder_from, slug, write_test
 from awaken.cli.store_view import StoreView, open_store_view
 from awaken.cli.target import TargetAgent, load_target
 from awaken.codec import dumps_text
@@ -100,7 +100,7 @@ def export(
     return ExitCode.DONE
 
 
-def _write(made: Written, file: Path, force: bool) -> None:
+def _write(made: PytestFile, file: Path, force: bool) -> None:
     """
     Raises:
         Mistake: the file exists already, or cannot be written.

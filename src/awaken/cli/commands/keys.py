@@ -30,7 +30,7 @@ from awaken.core.store.threads import Page
 from awaken.runtime.loading import open_store
 from awaken.server.keys import (
     IN_STORE,
-    KeySaid,
+    KeyOptions,
     add_key,
     add_to_store,
     read_keys,
@@ -163,7 +163,7 @@ def add(
     \b
       awaken keys add --name web --scope acme --role invoke --agents support
     """
-    fields: KeySaid = {
+    fields: KeyOptions = {
         "roles": roles,
         "name": name,
         "scope": scope,

@@ -33,7 +33,7 @@ _LONGEST_LINE = 400
 _STYLES = {"-": "red", "+": "green"}
 
 
-class RunFigures(Value, frozen=True, kw_only=True):
+class ReplayFigures(Value, frozen=True, kw_only=True):
     """What a run used; `money` only if it had a budget in money."""
 
     model: str | None
@@ -46,7 +46,7 @@ class RunFigures(Value, frozen=True, kw_only=True):
     response: str
 
     @classmethod
-    def of(cls, run: Recording) -> RunFigures:
+    def of(cls, run: Recording) -> ReplayFigures:
         return cls(
             model=run.model,
             steps=run.steps,
@@ -67,8 +67,8 @@ class ReplayOutput(Value, frozen=True, kw_only=True):
     agent: str
     same: bool
     difference: Difference | None
-    was: RunFigures
-    now: RunFigures
+    was: ReplayFigures
+    now: ReplayFigures
     stopped: str | None = None
     changes: tuple[str, ...] = ()
 
@@ -138,8 +138,8 @@ def replay(
         agent=was.agent,
         same=difference is None,
         difference=difference,
-        was=RunFigures.of(was),
-        now=RunFigures.of(now),
+        was=ReplayFigures.of(was),
+        now=ReplayFigures.of(now),
         stopped=now.stray,
         changes=agent_changes(was, now) if target is not None else (),
     )
@@ -228,7 +228,7 @@ def _render_diff(difference: Difference) -> Iterator[str]:
         yield f"  … {len(lines) - MOST_LINES} lines more: --json has them all"
 
 
-def _build_rows(was: RunFigures, now: RunFigures) -> Iterator[tuple[str, str, str]]:
+def _build_rows(was: ReplayFigures, now: ReplayFigures) -> Iterator[tuple[str, str, str]]:
     yield "model", was.model or "–", now.model or "–"
     yield "steps", str(was.steps), str(now.steps)
     yield "calls", str(was.calls), str(now.calls)
@@ -238,13 +238,13 @@ def _build_rows(was: RunFigures, now: RunFigures) -> Iterator[tuple[str, str, st
     yield "ended", _format_ending(was), _format_ending(now)
 
 
-def _format_money(figures: RunFigures) -> str:
+def _format_money(figures: ReplayFigures) -> str:
     return f"{figures.money:,.4g}" if figures.money is not None else "–"
 
 
-def _format_ending(figures: RunFigures) -> str:
+def _format_ending(figures: ReplayFigures) -> str:
     return terminal_line(describe_ending(figures.ended), 60)
 
 
-def _format_tokens(figures: RunFigures) -> str:
+def _format_tokens(figures: ReplayFigures) -> str:
     return f"{figures.input_tokens:,} in, {figures.output_tokens:,} out"

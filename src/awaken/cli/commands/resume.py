@@ -10,7 +10,7 @@ import click
 
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.children import agent_of, parent_thread_of
-from awaken.cli.conversation import Conversation
+from awaken.cli.conversation import TerminalConversation
 from awaken.cli.exit_codes import ExitCode, Mistake, describe_ending, exit_code_for
 from awaken.cli.live_tasks import LiveTasks
 from awaken.cli.options import (
@@ -28,7 +28,7 @@ from awaken.cli.stdin_lines import StdinLines
 from awaken.cli.store_address import WayBack, resolve_existing_store
 from awaken.cli.store_view import StoreView, Subject
 from awaken.cli.target import load_target
-from awaken.cli.view import View
+from awaken.cli.view import TurnView
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import RunQuery
@@ -91,7 +91,7 @@ class Resumer:
     runtime: Runtime
     agents: Collection[str]
     interrupts: Interrupts
-    new_view: Callable[[], View]
+    new_view: Callable[[], TurnView]
     back: WayBack
     yes: bool
 
@@ -163,9 +163,9 @@ class Resumer:
         view.note(f"thread {run.thread_id}: {run.agent_id} goes on with its background tasks")
         return await conversation.wait_for_tasks(view)
 
-    def _open_conversation(self, run: RunRecord) -> tuple[Conversation, View]:
+    def _open_conversation(self, run: RunRecord) -> tuple[TerminalConversation, TurnView]:
         view, lines = self.new_view(), StdinLines()
-        conversation = Conversation(
+        conversation = TerminalConversation(
             runtime=self.runtime,
             thread=run.thread_id,
             agent=None,

@@ -8,7 +8,7 @@ import click
 
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
 from awaken.cli.commands.resume import wait_recovered
-from awaken.cli.conversation import Conversation
+from awaken.cli.conversation import TerminalConversation
 from awaken.cli.exit_codes import ExitCode
 from awaken.cli.options import (
     json_option,
@@ -69,7 +69,7 @@ def run(
             back = way_back(target, store, new_thread=thread is None)
             view, lines = open_view(as_json, out, back), StdinLines()
             async with found.open(store, model) as runtime:
-                conversation = Conversation(
+                conversation = TerminalConversation(
                     runtime=runtime,
                     thread=thread or UUID7.new(),
                     agent=found.agent_id(agent),

@@ -14,7 +14,7 @@ from awaken.cli.store_view import StoreView, run_with_store_view
 from awaken.core.value import Value
 
 
-class SentMessage(Value, frozen=True, kw_only=True):
+class SendOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints."""
 
     thread_id: str
@@ -45,7 +45,7 @@ def send(id: str, text: str, store: str | None, as_json: bool) -> ExitCode:
             return ExitCode.FAILED
         if as_json:
             run_id = subject.run.run_id if subject.run is not None else subject.thread.open_run_id
-            return print_json(SentMessage(thread_id=subject.thread.id, run_id=run_id, text=text))
+            return print_json(SendOutput(thread_id=subject.thread.id, run_id=run_id, text=text))
         open_console(sys.stdout).print("sent; the model reads it at its next step")
         return ExitCode.DONE
 

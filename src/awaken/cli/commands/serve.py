@@ -15,7 +15,7 @@ from typing import Any
 import click
 import msgspec
 
-from awaken.cli.builtin_agent import built_in_agent
+from awaken.cli.builtin_agent import build_builtin_agent
 from awaken.cli.commands.db import is_postgres, migrate_tables, migration_lines
 from awaken.cli.entry import ITSELF
 from awaken.cli.exit_codes import ExitCode, Mistake
@@ -300,8 +300,8 @@ def _run(
     application = load("awaken.server", "app")(runtime, **_build_edge_options(options))
 
     def reload() -> str:
-        if hasattr(application.state.keys, "read_again"):  # keys in the store are always read
-            application.state.keys.read_again()
+        if hasattr(application.state.keys, "reload"):  # keys in the store are always read
+            application.state.keys.reload()
         again = _load_target(options)
         if again.makes_runtime:
             return f"{again.name} makes its own Runtime, so its agents stay as they were"
@@ -313,7 +313,7 @@ def _run(
             runtime, application, drain=options.drain, reload=reload, proxies=options.proxies
         )
         if options.inherited:
-            _call_on_pipe_end(options.inherited[2], serving.leave)
+            _call_on_pipe_end(options.inherited[2], serving.on_parent_exit)
         await serving.run(listening, lambda: on_started(runtime.agent_ids, application), metrics)
 
     try:
@@ -323,7 +323,7 @@ def _run(
         if error.errno != errno.EADDRINUSE:
             raise
         raise Mistake(
-            load("awaken.server.serve", "why_not")(options.host, options.port, error)
+            load("awaken.server.serve", "explain_bind_error")(options.host, options.port, error)
         ) from error
     _exit_despite_threads()
     return ExitCode.DONE
@@ -372,7 +372,7 @@ def _load_target(options: ServeOptions) -> Target:
         return load_served(options.target)
     if options.is_console:
         return Target("no agents", [])
-    return Target(BUILT_IN, [built_in_agent()])
+    return Target(BUILT_IN, [build_builtin_agent()])
 
 
 def _bind_socket(options: ServeOptions, port: int | None = None) -> socket.socket:
@@ -404,7 +404,7 @@ def _serve_with_workers(options: ServeOptions) -> ExitCode:
         )
     found = _load_target(options)  # mistakes are told once, before any worker starts
     listening = _bind_socket(options)
-    workers = load("awaken.server.processes", "Workers")(
+    workers = load("awaken.server.processes", "WorkerProcesses")(
         options.for_worker, options.workers, listening
     )
     agents, own_store = found.agent_ids(), found.makes_runtime

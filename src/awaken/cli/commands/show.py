@@ -56,8 +56,8 @@ from awaken.core.unreadable import UnreadableRow
 from awaken.core.value import Value
 from awaken.errors import UnreadableRecord
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
+from awaken.ext.tasks.listing import BackgroundTask
 from awaken.runtime.metrics_hooks import spending_in
-from awaken.runtime.waiting import BackgroundTask
 
 MOST_RUNS = 20
 _PHASES = {

@@ -14,7 +14,7 @@ from awaken.cli.output import ago, complain_unreadable, open_console, print_tabl
 from awaken.cli.run_summary import extract_result
 from awaken.cli.store_view import StoreView, format_task_state, run_with_store_view
 from awaken.core.task import TaskStatus
-from awaken.runtime.waiting import BackgroundTask, list_tasks
+from awaken.ext.tasks.listing import BackgroundTask, list_tasks
 
 _COLUMNS = ("TASK", "NAME", "STATE", "BEGUN", "THREAD", "RESULT")
 _STATUSES = [status.value for status in TaskStatus]

@@ -63,7 +63,7 @@ def threads(
         complain_unreadable(page.unreadable)
         if as_json:
             return print_json(page)
-        table = Table(store_view, await store_view.find_resumable(), store_view.now_ms())
+        table = ThreadTable(store_view, await store_view.find_resumable(), store_view.now_ms())
         rows = [row for thread in page for row in await table.rows(thread)]
         console = open_console(sys.stdout)
         if rows:
@@ -73,7 +73,7 @@ def threads(
     return run_with_store_view(store, work)
 
 
-class Table:
+class ThreadTable:
     """Makes the rows of threads, each followed by the rows of the threads it has started."""
 
     def __init__(self, store_view: StoreView, resumable: frozenset[str], now_ms: int) -> None:

@@ -12,9 +12,9 @@ import click
 from rich.text import Text
 
 from awaken.cli.asyncio_main import Interrupts, run_to_exit
-from awaken.cli.conversation import Conversation
+from awaken.cli.conversation import TerminalConversation
 from awaken.cli.decider import Decider, RuleDecider
-from awaken.cli.demo.story import PROMPT, BookEntry, Books, EffectHooks, story_agents
+from awaken.cli.demo.story import PROMPT, EffectFile, EffectHooks, EffectRecord, story_agents
 from awaken.cli.demo.summary import print_closing
 from awaken.cli.demo.supervise import HOME_OPTION, SERVED_OPTION, run_demo, serve_demo
 from awaken.cli.exit_codes import ExitCode, Mistake
@@ -22,7 +22,7 @@ from awaken.cli.options import json_option, open_decider, open_view, stdout_for_
 from awaken.cli.output import has_browser, say
 from awaken.cli.stdin_lines import InputInterrupted, StdinLines, is_tty
 from awaken.cli.transcript import TurnPrinter
-from awaken.cli.view import View
+from awaken.cli.view import TurnView
 from awaken.core.store.commits import CallPhase
 from awaken.runtime import Runtime
 from awaken.runtime.loading import load
@@ -69,7 +69,7 @@ def demo(
         load("awaken.cli.demo.served", "serve")(served)
         return ExitCode.DONE
     if home is None and place is None:
-        place = "terminal" if yes or as_json or fast or not is_tty() else _choose_place()
+        place = "terminal" if yes or as_json or fast or not is_tty() else _choose_screen()
     if place == "console":
         if missing := _find_missing_parts():
             raise Mistake(missing)
@@ -87,7 +87,7 @@ def demo(
         return run_to_exit(play)
 
 
-def _choose_place() -> Literal["console", "terminal"]:
+def _choose_screen() -> Literal["console", "terminal"]:
     """The browser if there is one and the page can be served, else the terminal."""
     if not has_browser():
         return "terminal"
@@ -111,11 +111,11 @@ class Player:
     killed."""
 
     def __init__(
-        self, home: Path, view: View, interrupts: Interrupts, *, yes: bool, as_json: bool
+        self, home: Path, view: TurnView, interrupts: Interrupts, *, yes: bool, as_json: bool
     ) -> None:
         self._home, self._view, self._interrupts = home, view, interrupts
         self._lines = StdinLines()
-        self._books = Books(home / "books.jsonl")
+        self._books = EffectFile(home / "books.jsonl")
         self._can_ask = is_tty() and not as_json
         self._yes, self._as_json = yes, as_json
         self._is_again = False
@@ -128,7 +128,7 @@ class Player:
         async with Runtime(
             agents, store=f"sqlite:///{self._home / 'demo.db'}", recover=False
         ) as runtime:
-            conversation = Conversation(
+            conversation = TerminalConversation(
                 runtime=runtime,
                 thread=THREAD,
                 agent="support",
@@ -169,7 +169,7 @@ class Player:
 
     # -- the crash ----------------------------------------------------------------------------
 
-    async def _offer_kill(self, tool: str, entry: BookEntry) -> None:
+    async def _offer_kill(self, tool: str, entry: EffectRecord) -> None:
         """Offer to kill this process now, when the side effect has happened and the call has not
         ended."""
         if self._is_again:
@@ -207,7 +207,7 @@ class Player:
         if begun:
             self._view.note(f"begun, with an unknown outcome: {', '.join(begun)}")
 
-    def _on_effect_found(self, tool: str, entry: BookEntry) -> None:
+    def _on_effect_found(self, tool: str, entry: EffectRecord) -> None:
         self._view.note(
             f"{tool} finds in the books: {entry.what}. So it is not done again "
             f"(idempotency key {entry.key})"

@@ -22,9 +22,9 @@ from starlette.types import ASGIApp
 from awaken.cli.demo.story import (
     PROMPT,
     STOCK_PROMPT,
-    BookEntry,
-    Books,
+    EffectFile,
     EffectHooks,
+    EffectRecord,
     stock_agent,
     story_agents,
 )
@@ -37,9 +37,9 @@ from awaken.core.thread import ThreadPatch
 from awaken.runtime import Runtime
 from awaken.server import app
 from awaken.server.auth import LOCAL
-from awaken.server.call import Call
+from awaken.server.call import ApiCall
 from awaken.server.endpoint import Endpoint, Resource
-from awaken.server.limits import Limits, Streams
+from awaken.server.limits import Limits, StreamLimit
 from awaken.server.observe import set_up_logs
 from awaken.server.route import KeyRole, Route
 from awaken.server.serve import Serving, address_of
@@ -72,7 +72,7 @@ class DemoServer:
         self._listening = socket.socket(fileno=options.socket)
         home, speed = Path(options.home), options.speed
         agents = story_agents(
-            speed, Books(home / "books.jsonl"), EffectHooks(self._wait_after_effect, _ignore)
+            speed, EffectFile(home / "books.jsonl"), EffectHooks(self._wait_after_effect, _ignore)
         )
         self._runtime = Runtime(
             [*agents, stock_agent(speed)], store=f"sqlite:///{home / 'demo.db'}", prices=_PRICE
@@ -114,7 +114,7 @@ class DemoServer:
         say("stop with Ctrl-C")
         sys.stdout.flush()
 
-    async def _wait_after_effect(self, tool: str, entry: BookEntry) -> None:
+    async def _wait_after_effect(self, tool: str, entry: EffectRecord) -> None:
         """The side effect has happened and the call has not ended: no worse moment for a kill."""
         await SYSTEM_CLOCK.sleep(KILL_WINDOW_SECONDS)
 
@@ -129,11 +129,11 @@ class DemoServer:
             answers={},
         )
         return StarletteRoute(
-            route.path, Resource({"POST": Endpoint(route, self._runtime, Limits(), Streams(1))})
+            route.path, Resource({"POST": Endpoint(route, self._runtime, Limits(), StreamLimit(1))})
         )
 
 
-async def _kill(call: Call) -> ASGIApp:
+async def _kill(call: ApiCall) -> ASGIApp:
     # Answered first: a browser sends a request again whose connection breaks before its answer, and
     # would kill the next process as well.
     return Response(status_code=202, background=BackgroundTask(_kill_process))
@@ -143,7 +143,7 @@ async def _kill_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _ignore(tool: str, entry: BookEntry) -> None:
+def _ignore(tool: str, entry: EffectRecord) -> None:
     """A later process has found a side effect in the books; the page shows that by itself."""
 
 

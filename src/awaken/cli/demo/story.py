@@ -33,7 +33,7 @@ from awaken.tool import tool
 PROMPT = "My mug from order 1042 arrived in pieces. Can I have my money back?"
 
 
-def story_agents(speed: float, books: Books, hooks: EffectHooks) -> list[Agent]:
+def story_agents(speed: float, books: EffectFile, hooks: EffectHooks) -> list[Agent]:
     """The two agents, ready to run; `speed` 1 is for watching, 0 for tests."""
     shop = Shop(speed, books, hooks)
     return [
@@ -96,7 +96,7 @@ class Shop:
     """The tools; `speed` 0 makes them answer at once."""
 
     def __init__(
-        self, speed: float, books: Books, hooks: EffectHooks, clock: Clock = SYSTEM_CLOCK
+        self, speed: float, books: EffectFile, hooks: EffectHooks, clock: Clock = SYSTEM_CLOCK
     ) -> None:
         self._speed, self._clock = speed, clock
         self._books, self._hooks = books, hooks
@@ -137,7 +137,7 @@ class Shop:
     async def _change(self, ctx: ToolCallContext, what: str) -> str:
         await self._pause(0.4)
         self._books.enter(ctx.idempotency_key, what)
-        await self._hooks.on_done(ctx.tool_name, BookEntry(ctx.idempotency_key, what))
+        await self._hooks.on_done(ctx.tool_name, EffectRecord(ctx.idempotency_key, what))
         await self._pause(0.3)
         return what
 
@@ -158,42 +158,42 @@ class EffectHooks(msgspec.Struct, frozen=True):
     side effect in the books.
     """
 
-    on_done: Callable[[str, BookEntry], Awaitable[None]]
-    on_found: Callable[[str, BookEntry], None]
+    on_done: Callable[[str, EffectRecord], Awaitable[None]]
+    on_found: Callable[[str, EffectRecord], None]
 
 
 # -- the books --------------------------------------------------------------------------------
 
 
-class BookEntry(msgspec.Struct, frozen=True):
+class EffectRecord(msgspec.Struct, frozen=True):
     """A side effect, and its idempotency key."""
 
     key: str
     what: str
 
 
-class Books:
-    """A file of entries, one on each line, as a bank or a carrier would keep them."""
+class EffectFile:
+    """The books of a bank or a carrier: a file with a line for each side effect."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def enter(self, key: str, what: str) -> None:
         """Carry out a side effect: once this returns, it has happened."""
-        line = dumps(BookEntry(key, what)) + b"\n"
+        line = dumps(EffectRecord(key, what)) + b"\n"
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(fd, line)
         finally:
             os.close(fd)
 
-    def entries(self) -> list[BookEntry]:
+    def entries(self) -> list[EffectRecord]:
         """All entries, in order."""
         if not self._path.exists():
             return []
-        return [loads(line, BookEntry) for line in self._path.read_bytes().splitlines()]
+        return [loads(line, EffectRecord) for line in self._path.read_bytes().splitlines()]
 
-    def find(self, key: str) -> BookEntry | None:
+    def find(self, key: str) -> EffectRecord | None:
         """The entry with that key, or `None`."""
         return next((entry for entry in self.entries() if entry.key == key), None)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.demo.story import CASE, LOOKUPS, Books, CaseFile
+from awaken.cli.demo.story import CASE, LOOKUPS, CaseFile, EffectFile
 from awaken.cli.output import count, seconds
 from awaken.cli.run_summary import RunSummary
 from awaken.core.store.threads import TicketQuery
@@ -29,7 +29,7 @@ NEXT = (
 
 
 async def print_closing(
-    console: Console, runtime: Runtime, thread: str, books: Books, *, killed: bool
+    console: Console, runtime: Runtime, thread: str, books: EffectFile, *, killed: bool
 ) -> None:
     """Print what the demo has shown, and what to try next."""
     summary = RunSummary()
@@ -83,7 +83,7 @@ def _describe_case(case: CaseFile) -> str:
     return f"what the tools wrote to one state key, merged into one typed value:{facts}{cost}"
 
 
-def _describe_crash(books: Books, *, killed: bool) -> str:
+def _describe_crash(books: EffectFile, *, killed: bool) -> str:
     entries = books.entries()
     kept = "; ".join(f"{entry.what}, key {entry.key}" for entry in entries)
     if not killed:

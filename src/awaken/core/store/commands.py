@@ -225,7 +225,8 @@ class RunInput(Value, frozen=True, kw_only=True):
     a request at once have in common.
 
     - `messages`, `decisions`: the new input, and the answers to open tickets.
-    - `overrides`, `budget`, `frontend_tools`: options for this run.
+    - `settings`, `budget`, `frontend_tools`: options for this run. A parameter in `settings`
+      replaces that of the agent; the others stay the agent's.
     - `state`: values for public state keys, by name; a new run starts with those that its agent has
       such keys for.
     - `deps_key`: is given to the function that makes the dependencies of the run.
@@ -239,7 +240,7 @@ class RunInput(Value, frozen=True, kw_only=True):
     thread_id: str
     messages: tuple[Message, ...] = ()
     decisions: tuple[Decision, ...] = ()
-    overrides: InferenceOverride | None = None
+    settings: InferenceOverride | None = msgspec.field(default=None, name="overrides")
     budget: Budget | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     state: dict[str, Json] = msgspec.field(default_factory=dict)
@@ -257,7 +258,7 @@ class RunInput(Value, frozen=True, kw_only=True):
 
     def extras(self) -> Json:
         """The options that the run's record keeps, by name; `None` if there are none."""
-        given = (self.overrides, self.budget, self.deps_key, self.forwarded_props)
+        given = (self.settings, self.budget, self.deps_key, self.forwarded_props)
         if given == _NO_OPTIONS:
             return None
         options = zip(_OPTIONS, given, strict=True)
@@ -273,7 +274,7 @@ class Submission(RunInput, frozen=True, kw_only=True):
 
     - `run_id` is the id that the new run gets.
     - `decisions` answer open tickets of the thread. A submission with decisions starts no run: the
-      run that asked goes on with them and with the messages.
+      run that asked continues with them and with the messages.
     - `rewind_to` is the id of a message in view. The run begins by rewinding the thread to before
       that message: its first commit takes that message and all behind it out of view, and adds the
       submission's own messages.
@@ -304,7 +305,7 @@ class Submission(RunInput, frozen=True, kw_only=True):
                     (target, _replace(answer, decision_id="", updated_at=0))
                     for target, answer in self.decisions
                 ],
-                self.overrides,
+                self.settings,
                 self.budget,
                 self.frontend_tools,
                 self.mode,

@@ -161,9 +161,9 @@ class Commits(Protocol):
         overdue_ms: int,
         skip: Collection[str] = (),
     ) -> Sequence[tuple[Fence, RunRecord]]:
-        """Claim the threads of up to `limit` runs of these agents that can go on, oldest first.
+        """Claim the threads of up to `limit` runs of these agents that can continue, oldest first.
 
-        A run can go on if its thread has no live owner and the run is running; or waits, and was
+        A run can continue if its thread has no live owner and the run is running; or waits, and was
         answered or cancelled, or one of its tickets expired before `overdue_ms`; or was submitted,
         is due, and is the first of its thread's submissions while no run of the thread is open.
         Left out are the runs in `skip`, delegates, background tasks, and runs that were taken over

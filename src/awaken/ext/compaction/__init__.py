@@ -5,35 +5,17 @@ from typing import TYPE_CHECKING
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from awaken.ext.compaction.config import CompactionConfig, summary_model
-    from awaken.ext.compaction.plugin import (
-        COMPACTED,
-        COMPACTION_PLUGIN_ID,
-        FAILED,
-        SKIPPED,
-        STARTED,
-        CompactionPlugin,
-    )
+    from awaken.ext.compaction.config import CompactionConfig
+    from awaken.ext.compaction.plugin import CompactionPlugin
     from awaken.ext.compaction.state import COMPACTION, CompactionState
 
-__all__ = [
-    "COMPACTED",
-    "COMPACTION",
-    "COMPACTION_PLUGIN_ID",
-    "FAILED",
-    "SKIPPED",
-    "STARTED",
-    "CompactionConfig",
-    "CompactionPlugin",
-    "CompactionState",
-    "summary_model",
-]
+__all__ = ["COMPACTION", "CompactionConfig", "CompactionPlugin", "CompactionState"]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
-        ".config": "CompactionConfig summary_model",
-        ".plugin": "COMPACTED COMPACTION_PLUGIN_ID FAILED SKIPPED STARTED CompactionPlugin",
+        ".config": "CompactionConfig",
+        ".plugin": "CompactionPlugin",
         ".state": "COMPACTION CompactionState",
     },
 )

@@ -118,8 +118,8 @@ class CompactionPlugin:
         if savings < _config(talk).min_savings_ratio:
             talk.state.update(COMPACTION, Skip(mishap=_mishap(talk, job, MIN_SAVINGS)))
             ppm = int(savings * 1_000_000)
-            told = {**about, "reason": MIN_SAVINGS, "savings_ppm": ppm}
-            return talk.emit(SKIPPED, job.task_id, told)
+            payload = {**about, "reason": MIN_SAVINGS, "savings_ppm": ppm}
+            return talk.emit(SKIPPED, job.task_id, payload)
         folded = talk.fold(job.boundary_message_id, summary)
         if folded is None:
             talk.state.update(COMPACTION, Forget(task_id=job.task_id))
@@ -133,8 +133,8 @@ class CompactionPlugin:
             at_ms=talk.clock.now_ms(),
         )
         talk.state.update(COMPACTION, Complete(task_id=job.task_id, boundary=boundary))
-        told = {**about, "summary_message_id": summary.id, "pre_tokens": before}
-        return talk.emit(COMPACTED, job.task_id, {**told, "post_tokens": after})
+        payload = {**about, "summary_message_id": summary.id, "pre_tokens": before}
+        return talk.emit(COMPACTED, job.task_id, {**payload, "post_tokens": after})
 
 
 def _config(talk: LiveConversation) -> CompactionConfig:

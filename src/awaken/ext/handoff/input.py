@@ -50,7 +50,7 @@ class HandoffInputPlugin:
             return None
         chosen = self._filters.get(handover.by, "all") if handover is not None else "all"
         before = _before(ctx.messages, handover) if handover and chosen != "all" else []
-        self._shown = _filtered(before, chosen) if before else []
+        self._shown = _filter_messages(before, chosen) if before else []
         self._handover, self._before = handover, before
         return None
 
@@ -68,7 +68,7 @@ class HandoffInputPlugin:
         if place is None:
             return messages
         rest = [m for m in messages[place:] if m.id not in before]
-        return [*messages[:place], *_paired(shown), *rest]
+        return [*messages[:place], *_drop_unpaired(shown), *rest]
 
 
 def _before(messages: Sequence[Message], handover: Handover) -> list[Message]:
@@ -82,14 +82,14 @@ def _before(messages: Sequence[Message], handover: Handover) -> list[Message]:
     return [*messages[: last + 1], *late]
 
 
-def _filtered(before: list[Message], chosen: InputFilter) -> list[Message]:
+def _filter_messages(before: list[Message], chosen: InputFilter) -> list[Message]:
     if callable(chosen):
         return list(chosen(tuple(before)))
     asked = [i for i, message in enumerate(before) if message.is_visible_user()]
     return before[asked[-1] :] if asked else before
 
 
-def _paired(messages: Sequence[Message]) -> Iterator[Message]:
+def _drop_unpaired(messages: Sequence[Message]) -> Iterator[Message]:
     """Drop calls without a result and results without a call: a filter may have separated them."""
     index = 0
     while index < len(messages):

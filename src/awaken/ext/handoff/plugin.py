@@ -109,9 +109,9 @@ class HandoffTool:
     ) -> None:
         self._back_to, self._limit = frozenset(back_to), max_handoffs
         self._agents = (*ways, *back_to)
-        told = {id: ways[id].description or descriptions.get(id) for id in ways}
-        told |= dict.fromkeys(back_to, "Only to give back a conversation that came from it.")
-        lines = "".join(f"\n- {id}: {words}" for id, words in told.items() if words)
+        notes = {id: ways[id].description or descriptions.get(id) for id in ways}
+        notes |= dict.fromkeys(back_to, "Only to give back a conversation that came from it.")
+        lines = "".join(f"\n- {id}: {words}" for id, words in notes.items() if words)
         self._descriptor = ToolDescriptor(
             id=HANDOFF_TOOL,
             name=HANDOFF_TOOL,

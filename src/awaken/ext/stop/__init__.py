@@ -1,6 +1,32 @@
 """Stop conditions: policies over one set of statistics that end long runs."""
 
-from awaken.ext.stop.plugin import StopConditionPlugin
-from awaken.ext.stop.policy import StopDecision, evaluate
+from typing import TYPE_CHECKING
 
-__all__ = ["StopConditionPlugin", "StopDecision", "evaluate"]
+from awaken.core.spec import (
+    ConsecutiveErrors,
+    ContentMatch,
+    LoopDetection,
+    MaxRounds,
+    StopConditionSpec,
+    StopOnTool,
+    Timeout,
+    TokenBudget,
+)
+from awaken.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from awaken.ext.stop.plugin import StopConditionPlugin
+
+__all__ = [
+    "ConsecutiveErrors",
+    "ContentMatch",
+    "LoopDetection",
+    "MaxRounds",
+    "StopConditionPlugin",
+    "StopConditionSpec",
+    "StopOnTool",
+    "Timeout",
+    "TokenBudget",
+]
+
+lazy_names(__name__, {".plugin": "StopConditionPlugin"})

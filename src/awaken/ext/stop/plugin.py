@@ -64,7 +64,7 @@ class StopConditionPlugin:
         registrar.hook(Phase.AFTER_INFERENCE, self.after_inference)
 
     async def run_start(self, ctx: PhaseContext) -> Command | None:
-        """Note when the run started, unless it only goes on after a pause."""
+        """Note when the run started, unless it continues after a pause."""
         stats = ctx.read(STOP_STATS) or StopConditionStats()
         if stats.started_at_ms is not None:
             return None
@@ -87,7 +87,7 @@ class StopConditionPlugin:
         response = ctx.llm_response
         if response is None:
             return None
-        stats = self._counted(ctx.read(STOP_STATS) or StopConditionStats(), response)
+        stats = self._count(ctx.read(STOP_STATS) or StopConditionStats(), response)
         command = Command().update(STOP_STATS, stats)
         found = first_stop(self._policies, stats)
         return self._stop(command, response, found) if found is not None else command
@@ -103,12 +103,12 @@ class StopConditionPlugin:
         if isinstance(policy, MaxRounds) and answered:
             # The answer may be the run's natural end; only another inference must not happen.
             return command.schedule_action(STOP_BEFORE_NEXT_INFERENCE, reason)
-        return command.extend(self._done(reason))
+        return command.extend(self._end_run(reason))
 
     async def stop(self, _: PhaseContext, reason: StoppedReason) -> Command:
-        return self._done(reason)
+        return self._end_run(reason)
 
-    def _done(self, reason: StoppedReason) -> Command:
+    def _end_run(self, reason: StoppedReason) -> Command:
         return Command().update(
             RUN_LIFECYCLE,
             Done(
@@ -118,7 +118,7 @@ class StopConditionPlugin:
             ),
         )
 
-    def _counted(self, stats: StopConditionStats, response: LLMResponse) -> StopConditionStats:
+    def _count(self, stats: StopConditionStats, response: LLMResponse) -> StopConditionStats:
         now = self._clock.now_ms()
         started = stats.started_at_ms if stats.started_at_ms is not None else now
         steps, elapsed = stats.step_count + 1, max(0, now - started)

@@ -144,7 +144,7 @@ def check_queue(thread_id: str, depth: int, handles: TaskHandles) -> None:
     Raises:
         BackgroundTaskError: no slot is free, and too many tasks wait for one.
     """
-    if handles.slots.waiting >= handles.limits.queue and not handles.slots.has_room(
+    if handles.slots.waiting >= handles.limits.queue and not handles.slots.has_free_slot(
         thread_id, depth
     ):
         raise BackgroundTaskError(
@@ -175,8 +175,8 @@ def admit(
         thread_id = ambient.record.owner_thread_id
     handles, owner_manager, tasks = (
         manager.handles,
-        manager.home_of(thread_id),
-        manager.book.tasks_of(thread_id),
+        manager.manager_of(thread_id),
+        manager.records.tasks_of(thread_id),
     )
     origin = find_origin(parent, thread_id, tasks)
     check_name(name, tasks.values())

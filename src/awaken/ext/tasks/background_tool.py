@@ -56,7 +56,7 @@ from awaken.tool.output import was_cut_short
 
 log = logging.getLogger("awaken.background")
 
-_TOLD = "Runs in the background: the call returns a task id at once, the result follows later."
+_NOTE = "Runs in the background: the call returns a task id at once, the result follows later."
 
 
 class BackgroundTool:
@@ -80,9 +80,9 @@ class BackgroundTool:
         self.checks_itself = checks_itself(tool)
         self._runs_agent = getattr(tool, "runs_agent", False) is True
         self._deadline = deadline
-        told = tool.descriptor()
-        words = description or f"{told.description}\n{_TOLD}".lstrip()
-        self._descriptor = msgspec.structs.replace(told, description=words)
+        inner = tool.descriptor()
+        words = description or f"{inner.description}\n{_NOTE}".lstrip()
+        self._descriptor = msgspec.structs.replace(inner, description=words)
         self._own = traits_of(tool)
         # The call only starts the task: the tool's own timeout applies to the task, and `verify`
         # can find out whether the task was started.
@@ -125,8 +125,8 @@ class BackgroundTool:
         thread_id, key = ctx.run_identity.thread_id, ctx.idempotency_key
         if not key:
             return None
-        book = manager.book
-        return await book.find_by_uid(key, thread_id) or await book.find_by_uid(
+        records = manager.records
+        return await records.find_by_uid(key, thread_id) or await records.find_by_uid(
             task_uid(thread_id, key), thread_id
         )
 
@@ -207,7 +207,7 @@ class BackgroundTool:
                 f"no {' and no '.join(missing)}"
             )
         args = payload["arguments"]
-        ctx = _resumed_context(task, payload, agent, delegates, budget)
+        ctx = _build_context(task, payload, agent, delegates, budget)
         ctx.run_deps = deps
         if deps is not None:
             deps.acquire()
@@ -230,7 +230,7 @@ class BackgroundTool:
             ctx,
             run_identity=task.identity_within(ctx.run_identity),
             cancellation_token=task.cancel_token,
-            activity_sink=_ProgressReporter(task),
+            activity_sink=_ProgressSink(task),
             forward=None,
             in_background=True,
         )
@@ -238,7 +238,7 @@ class BackgroundTool:
         tools, call = {ctx.tool_name: self.tool}, _call(args, ctx)
         output: ToolOutput | None = None
         try:
-            with interruptible(task.cancel_token), _relayed(task, own):
+            with interruptible(task.cancel_token), _relay_messages(task, own):
                 output = await execute_tool(tools, call, own)
                 while (run_id := _waiting_run_id(output)) is not None and own.delegates is not None:
                     # The agent's run has its own ticket; once it is answered there, the task goes
@@ -249,11 +249,11 @@ class BackgroundTool:
         except Cancelled:
             # A success counts, even if the task was cancelled meanwhile.
             if output is None or output.result.status is not ToolStatus.SUCCESS:
-                return await self._stopped(own)
+                return await self._build_stopped_result(own)
         assert output is not None, "a tool that was not interrupted has an output"
         return _task_result(output)
 
-    async def _stopped(self, ctx: ToolCallContext) -> TaskResult:
+    async def _build_stopped_result(self, ctx: ToolCallContext) -> TaskResult:
         """The result of a cancelled task; its error says what its agent had done by then."""
         delegates = ctx.delegates if self._runs_agent else None
         try:
@@ -284,7 +284,7 @@ def background(
 
 
 @contextmanager
-def _relayed(task: TaskContext, ctx: ToolCallContext) -> Iterator[None]:
+def _relay_messages(task: TaskContext, ctx: ToolCallContext) -> Iterator[None]:
     """Pass messages from the task's inbox on to the agent that runs in the task. Messages that the
     journal takes are delivered by the journal."""
     inbox, delegates = task.take_inbox(), ctx.delegates
@@ -311,7 +311,7 @@ async def _relay(
             log_error(error, f"a message to the agent of task {key} was dropped", log)
 
 
-class _ProgressReporter:
+class _ProgressSink:
     """Turns a tool's progress events into its task's progress."""
 
     def __init__(self, task: TaskContext) -> None:
@@ -351,7 +351,7 @@ def _task_result(output: ToolOutput) -> TaskResult:
     return TaskResult.success(result.message if result.data is None else to_json(result.data))
 
 
-def _resumed_context(
+def _build_context(
     task: PersistedTaskMeta,
     payload: Json,
     agent: ResolvedAgent | None,

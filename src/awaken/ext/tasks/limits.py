@@ -104,7 +104,7 @@ class Slots:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def has_room(self, thread_id: str, depth: int) -> bool:
+    def has_free_slot(self, thread_id: str, depth: int) -> bool:
         return (
             self._levels[depth] < self._limits.total
             and self._threads[thread_id, depth] < self._limits.per_thread
@@ -112,7 +112,7 @@ class Slots:
 
     def take(self, thread_id: str, depth: int) -> bool:
         """Take a slot if one is free. Returns whether it was."""
-        if not self.has_room(thread_id, depth):
+        if not self.has_free_slot(thread_id, depth):
             return False
         self._levels[depth] += 1
         self._threads[thread_id, depth] += 1

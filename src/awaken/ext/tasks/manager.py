@@ -41,8 +41,8 @@ AGENT_MESSAGE = "agent_message"
 class BackgroundTaskManager:
     """The background tasks of one run, or of code that binds the manager to a store and an inbox.
 
-    Its `book` has the records of the tasks. Managers with the same `handles` share their tasks: if
-    a thread has a live run, that run's manager keeps the records and receives the reports.
+    Managers with the same `handles` share their tasks: if a thread has a live run, that run's
+    manager keeps the `records` of its tasks and receives their reports.
 
     Args:
         handles: the tasks of this process; by default the manager has its own.
@@ -57,7 +57,7 @@ class BackgroundTaskManager:
         self.store: StateStore | None = None
         self.inbox: InboxSender | None = None
         self.thread_id: str | None = None
-        self.book = TaskRecords(self)
+        self.records = TaskRecords(self)
 
     # -- binding ------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class BackgroundTaskManager:
         """The journal for tasks started in the current context."""
         return self.own_journal if self.own_journal is not None else find_ambient_journal()
 
-    def home_of(self, thread_id: str) -> BackgroundTaskManager:
+    def manager_of(self, thread_id: str) -> BackgroundTaskManager:
         """The manager of the run that is live in a thread, or this one."""
         return self.handles.find_manager(thread_id) or self
 
@@ -92,7 +92,7 @@ class BackgroundTaskManager:
 
     def adopt_running(self) -> None:
         """Take over the tasks in the store that another plugin has started in the same run."""
-        for task in self.book.records().values():
+        for task in self.records.state_records().values():
             if not task.is_terminal:
                 self.handles.adopt(task, self)
 
@@ -101,8 +101,8 @@ class BackgroundTaskManager:
         known."""
         thread_id = thread_id if thread_id is not None else self.thread_id
         if thread_id is not None:
-            return self.book.tasks_of(thread_id).get(task_id)
-        task = self.book.records().get(task_id)
+            return self.records.tasks_of(thread_id).get(task_id)
+        task = self.records.state_records().get(task_id)
         if task is not None:
             handle = self.handles.find(task)
             return handle.record if handle is not None else task
@@ -120,21 +120,23 @@ class BackgroundTaskManager:
 
     def list(self, owner_thread_id: str) -> Sequence[TaskSummary]:
         """Summaries of a thread's tasks, oldest first."""
-        tasks = self.book.tasks_of(owner_thread_id).values()
+        tasks = self.records.tasks_of(owner_thread_id).values()
         return [self.summary(task) for task in sorted(tasks, key=by_age)]
 
     def summary(self, task: PersistedTaskMeta) -> TaskSummary:
         """A summary of a task. The result of a task that ended in an earlier run may be missing;
         `wait` returns it."""
         handle = self.handles.find(task)
-        return handle.summary() if handle is not None else TaskSummary.of(self.book.current(task))
+        return (
+            handle.summary() if handle is not None else TaskSummary.of(self.records.current(task))
+        )
 
     # -- starting -----------------------------------------------------------------------------
 
     def reserve_task_id(self, owner_thread_id: str) -> str:
         """Reserve an id for a task that is started later, with `TaskOptions(task_id=...)`."""
         live = (handle.record.task_id for handle in self.handles.of_thread(owner_thread_id))
-        taken = {*self.home_of(owner_thread_id).book.records(), *live}
+        taken = {*self.manager_of(owner_thread_id).records.state_records(), *live}
         return self.handles.reserve(owner_thread_id, taken)
 
     async def spawn(
@@ -202,7 +204,7 @@ class BackgroundTaskManager:
     async def _learn_ids(self, thread_id: str, parent: TaskParentContext) -> None:
         """Read which ids are taken before the first is reserved: a run that was cut short may have
         started tasks that are not in its state."""
-        call, journal = CURRENT_CALL.get(), self.home_of(thread_id).journal
+        call, journal = CURRENT_CALL.get(), self.manager_of(thread_id).journal
         run_id = parent.run_id or (call.run_identity.run_id if call is not None else None)
         if journal is not None and run_id is not None and not self.handles.has_reserved(thread_id):
             started = await journal.list_started(run_id)
@@ -226,14 +228,14 @@ class BackgroundTaskManager:
             raise BackgroundTaskError(f"task '{task.task_id}' is {task.status.value} already")
         if self.handles.find(task) is not None:
             return task.task_id
-        owner_manager = self.home_of(task.owner_thread_id)
+        owner_manager = self.manager_of(task.owner_thread_id)
         handle = TaskHandle(task, owner_manager)
         # Not the live run's journal: that may be bound only in the context of its run.
         handle.journal = self.journal
         handle.owner_inbox, handle.begun = owner_manager.inbox, handle.journal is not None
         if inbox:
             handle.inbox, handle.inbox_receiver = inbox_channel()
-        owner_manager.book.save(task)
+        owner_manager.records.save(task)
         self.handles.add(handle)
         start(handle, lambda: body(TaskContext(handle)), deadline)
         return task.task_id
@@ -254,11 +256,11 @@ class BackgroundTaskManager:
         Raises:
             BackgroundTaskError: there is no task with that id.
         """
-        tasks = [self._known(task_id) for task_id in task_ids]
+        tasks = [self._get_task(task_id) for task_id in task_ids]
         await self.wait_for(tasks, mode, timeout)
-        return [self.summary(task) for task in await self.book.load_latest(tasks)]
+        return [self.summary(task) for task in await self.records.load_latest(tasks)]
 
-    def _known(self, task_id: str) -> PersistedTaskMeta:
+    def _get_task(self, task_id: str) -> PersistedTaskMeta:
         task = self.find_task(task_id)
         if task is None:
             raise BackgroundTaskError(f"task '{task_id}' not found")
@@ -270,7 +272,7 @@ class BackgroundTaskManager:
         """Wait until all of the tasks, or any, have ended or `timeout` seconds have passed."""
         ends = [h.done for task in tasks if (h := self.handles.find(task)) is not None]
         if not ends or (
-            mode == "any" and any(self.book.current(task).is_terminal for task in tasks)
+            mode == "any" and any(self.records.current(task).is_terminal for task in tasks)
         ):
             return
         limit = () if timeout is None else (self.handles.clock.sleep(timeout),)
@@ -293,7 +295,9 @@ class BackgroundTaskManager:
         """The same for a task whose record the caller has."""
         ended = (ended.record for ended in self.handles.ended.values())
         known = {task.uid: task for task in ended}
-        known |= {t.uid: t for t in self.home_of(task.owner_thread_id).book.records().values()}
+        known |= {
+            t.uid: t for t in self.manager_of(task.owner_thread_id).records.state_records().values()
+        }
         known |= {task.uid: task for task in self._running()}
         return self.handles.signal(family(task, known.values()))
 
@@ -385,7 +389,7 @@ class BackgroundTaskManager:
         self, thread_id: str, tasks: Mapping[str, PersistedTaskMeta]
     ) -> None:
         """Bring a thread's persisted records up to date; see `TaskRecords.restore`."""
-        await self.book.restore(thread_id, tasks)
+        await self.records.restore(thread_id, tasks)
 
 
 def _build_message_event(task_id: str, sender: str, text: str) -> Json:

@@ -20,10 +20,10 @@ from awaken.ext.tasks.state import (
     BACKGROUND_TASK_STATE,
     FAILED_MESSAGES,
     OUTBOX,
-    ClearDead,
-    DeadLetter,
+    ClearFailedMessages,
     DurableRoute,
     Enqueue,
+    FailedMessage,
     LiveInboxRoute,
     OutboxEntry,
 )
@@ -174,30 +174,30 @@ class RecoverFailedMessagesTool:
 
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
         action = args.get("action", "list")
-        letters = ctx.state(FAILED_MESSAGES)
-        dead = letters.messages if letters is not None else ()
-        data: dict[str, Json] = {"action": action, "count": len(dead)}
+        failed = ctx.state(FAILED_MESSAGES)
+        messages = failed.messages if failed is not None else ()
+        data: dict[str, Json] = {"action": action, "count": len(messages)}
         if action == "list":
-            data["messages"] = [_render_dead_letter(letter) for letter in dead]
+            data["messages"] = [_render_failed_message(message) for message in messages]
             return ToolOutput(ToolResult.success(RECOVER_TOOL_ID, data))
         command = Command()
         if action == "replay":
-            for letter in dead:
-                route = DurableRoute(request=letter.request)
-                entry = OutboxEntry(id=letter.request.message_id, route=route)
+            for message in messages:
+                route = DurableRoute(request=message.request)
+                entry = OutboxEntry(id=message.request.message_id, route=route)
                 command.update(OUTBOX, Enqueue(entry=entry))
-        if dead:
-            command.update(FAILED_MESSAGES, ClearDead())
+        if messages:
+            command.update(FAILED_MESSAGES, ClearFailedMessages())
         return ToolOutput(ToolResult.success(RECOVER_TOOL_ID, data), command)
 
 
-def _render_dead_letter(letter: DeadLetter) -> Json:
-    request = letter.request
+def _render_failed_message(message: FailedMessage) -> Json:
+    request = message.request
     return {
         "message_id": request.message_id,
         "recipient_thread_id": request.recipient_thread_id,
         "recipient_agent_id": request.recipient_agent_id,
-        "error": letter.error,
+        "error": message.error,
     }
 
 

@@ -37,12 +37,12 @@ from awaken.ext.tasks.manager import BackgroundTaskManager
 from awaken.ext.tasks.state import (
     FAILED_MESSAGES,
     OUTBOX,
-    DeadLetter,
+    AddFailedMessage,
     DurableRoute,
     Enqueue,
+    FailedMessage,
     LiveInboxRoute,
     OutboxEntry,
-    PushDead,
     RemoveMessage,
 )
 from awaken.ext.tasks.task import describe
@@ -120,7 +120,7 @@ class MessageDispatcher:
             return gone
         sink = self._sink if self._sink is not None else AMBIENT_MESSAGE_SINK.get()
         if sink is None:
-            return gone.extend(_move_to_dead_letters(route, NO_TRANSPORT))
+            return gone.extend(_add_failed_message(route, NO_TRANSPORT))
         try:
             await self._deliver(sink, route)
         except Exception as error:
@@ -160,10 +160,10 @@ class MessageDispatcher:
     def _after_failure(self, entry: OutboxEntry, error: Exception, gone: Command) -> Command:
         attempts, route = entry.attempts + 1, entry.route
         log.warning("message %s was not delivered (attempt %d): %s", entry.id, attempts, error)
-        # A message to a task is retried as long as the task runs; only those to threads become dead
-        # letters.
+        # A message to a task is retried as long as the task runs; only one to a thread is
+        # given up.
         if attempts >= MOST_ATTEMPTS and isinstance(route, DurableRoute):
-            return gone.extend(_move_to_dead_letters(route, str(error) or describe(error)))
+            return gone.extend(_add_failed_message(route, str(error) or describe(error)))
         later = msgspec.structs.replace(entry, attempts=attempts)
         handles = self._manager.handles
         failed = f"message {entry.id} will not be sent again"
@@ -195,9 +195,9 @@ class MessageDispatcher:
             handles.sending.discard(entry.id)
 
 
-def _move_to_dead_letters(route: DurableRoute, error: str) -> Command:
-    letter = DeadLetter(request=route.request, error=error)
-    return Command().update(FAILED_MESSAGES, PushDead(letter=letter))
+def _add_failed_message(route: DurableRoute, error: str) -> Command:
+    failed = FailedMessage(request=route.request, error=error)
+    return Command().update(FAILED_MESSAGES, AddFailedMessage(message=failed))
 
 
 # -- threads without a running run ------------------------------------------------------------

@@ -174,11 +174,11 @@ class BackgroundTaskPlugin:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         thread_id = ctx.run_identity.thread_id
-        await self.manager.book.catch_up(thread_id)
-        self.manager.book.report_missed(thread_id)
+        await self.manager.records.catch_up(thread_id)
+        self.manager.records.report_missed(thread_id)
         running = tuple(
             summary
-            for task in self.manager.book.tasks_of(thread_id).values()
+            for task in self.manager.records.tasks_of(thread_id).values()
             if not task.is_terminal and not task.internal
             for summary in (self.manager.summary(task),)
         )

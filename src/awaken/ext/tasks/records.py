@@ -55,7 +55,7 @@ class TaskRecords:
 
     # -- reading ------------------------------------------------------------------------------
 
-    def records(self) -> Tasks:
+    def state_records(self) -> Tasks:
         """The tasks in the state of the manager's own store, by id."""
         store = self._manager.store
         state = store.read(BACKGROUND_TASK_STATE) if store is not None else None
@@ -65,7 +65,7 @@ class TaskRecords:
         """All known tasks of a thread, by id."""
         tasks = {
             task_id: task
-            for task_id, task in self._manager.home_of(thread_id).book.records().items()
+            for task_id, task in self._manager.manager_of(thread_id).records.state_records().items()
             if task.owner_thread_id == thread_id
         }
         for handle in self._handles.of_thread(thread_id):
@@ -94,11 +94,11 @@ class TaskRecords:
 
         The record is added to the thread's state, so that the thread's run waits for the task.
         """
-        manager = self._manager.home_of(thread_id)
+        manager = self._manager.manager_of(thread_id)
         for task in self.tasks_of(thread_id).values():
             if task.uid == uid:
-                if task.task_id not in manager.book.records():
-                    manager.book.save(shorten_record(task))
+                if task.task_id not in manager.records.state_records():
+                    manager.records.save(shorten_record(task))
                 return task
         ended = self._handles.ended.get(uid)
         if ended is not None:
@@ -107,7 +107,7 @@ class TaskRecords:
             return None
         found = (await manager.journal.find([uid])).get(uid)
         if found is not None:
-            manager.book.save(shorten_record(found))
+            manager.records.save(shorten_record(found))
         return found
 
     # -- writing ------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class TaskRecords:
         store = self._manager.store
         if store is None:
             return
-        tasks, most = self.records(), self._handles.limits.kept
+        tasks, most = self.state_records(), self._handles.limits.kept
         if task.is_terminal and len(tasks) >= most:
             tasks = {**tasks, task.task_id: task}
             kept = retain_latest(tasks, most)
@@ -203,7 +203,7 @@ class TaskRecords:
         return {} if journal is None else await journal.find(missing)
 
     def _repair(self, thread_id: str, tasks: Tasks, known: Tasks) -> None:
-        handles, before = self._handles, self.records()
+        handles, before = self._handles, self.state_records()
         after = dict(before)
         for task_id, task in tasks.items():
             after[task_id] = self._reconcile(thread_id, before.get(task_id, task), known)
@@ -253,9 +253,9 @@ async def record_start(handle: TaskHandle, resume: Json | None) -> None:
             begun = start_task(handle.journal.begin(handle.record, resume))
             await asyncio.shield(begun)
             handle.begun = True
-        handle.owner_manager.book.save(handle.record)
+        handle.owner_manager.records.save(handle.record)
     except BaseException:
-        if begun is None or _failed(begun):
+        if begun is None or _has_failed(begun):
             handle.handles.drop(handle)
         else:
             failed = f"task {handle.record.task_id} did not start, but stays in the journal"
@@ -266,7 +266,7 @@ async def record_start(handle: TaskHandle, resume: Json | None) -> None:
 async def _withdraw(handle: TaskHandle, begun: asyncio.Future[None]) -> None:
     """End in the journal a task that will not start."""
     await asyncio.wait((begun,))
-    if not _failed(begun):
+    if not _has_failed(begun):
         handle.begun = True
         record = build_end_record(
             handle.record, TaskResult.cancelled(), handle.handles.clock.now_ms()
@@ -276,7 +276,7 @@ async def _withdraw(handle: TaskHandle, begun: asyncio.Future[None]) -> None:
     handle.handles.drop(handle)
 
 
-def _failed(begun: asyncio.Future[None]) -> bool:
+def _has_failed(begun: asyncio.Future[None]) -> bool:
     return begun.done() and (begun.cancelled() or begun.exception() is not None)
 
 
@@ -349,7 +349,7 @@ async def _save_end(handle: TaskHandle, ended: EndedTask) -> None:
 
 def _try_save_end(handle: TaskHandle, ended: EndedTask) -> bool:
     try:
-        handle.owner_manager.book.save(ended.state_record)
+        handle.owner_manager.records.save(ended.state_record)
     except StateError:
         is_agent = handle.record.task_type == SUB_AGENT
         operation = "sub_agent_completion" if is_agent else "task_completion"

@@ -10,7 +10,7 @@ import msgspec
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.registry import ExecutionResolver, ModelResolver
 from awaken.core.tool_context import Tool
-from awaken.ext import tasks as background
+from awaken.ext.tasks import lazy_tasks as background
 from awaken.ext.tasks.state import BACKGROUND_PLUGIN_ID
 from awaken.ext.tasks.task import BackgroundTaskExecutionContext
 from awaken.ids import UUID7, Ids

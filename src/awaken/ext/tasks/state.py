@@ -183,42 +183,44 @@ OUTBOX: StateKey[Outbox, Enqueue | RemoveMessage] = StateKey(
 )
 
 
-class DeadLetter(Value, frozen=True, kw_only=True):
+class FailedMessage(Value, frozen=True, kw_only=True):
     """A message that could not be delivered, and why."""
 
     request: DurableMessageRequest
     error: str
 
 
-class DeadLetters(Value, frozen=True, kw_only=True):
+class FailedMessages(Value, frozen=True, kw_only=True):
     """Messages that could not be delivered, oldest first."""
 
-    messages: tuple[DeadLetter, ...] = msgspec.field(default_factory=lambda: ())
+    messages: tuple[FailedMessage, ...] = msgspec.field(default_factory=lambda: ())
 
 
-class PushDead(Value, frozen=True, kw_only=True):
+class AddFailedMessage(Value, frozen=True, kw_only=True):
     """Add a message that could not be delivered."""
 
-    letter: DeadLetter
+    message: FailedMessage
 
 
-class ClearDead(Value, frozen=True, kw_only=True):
-    """Remove all dead letters."""
+class ClearFailedMessages(Value, frozen=True, kw_only=True):
+    """Remove all messages that could not be delivered."""
 
 
-def _dead(letters: DeadLetters, update: PushDead | ClearDead) -> DeadLetters:
-    if isinstance(update, ClearDead):
-        return DeadLetters()
-    id = update.letter.request.message_id
-    others = [letter for letter in letters.messages if letter.request.message_id != id]
-    return DeadLetters(messages=(*others, update.letter)[-DEAD_LETTERS_KEPT:])
+def _apply_failed(
+    failed: FailedMessages, update: AddFailedMessage | ClearFailedMessages
+) -> FailedMessages:
+    if isinstance(update, ClearFailedMessages):
+        return FailedMessages()
+    id = update.message.request.message_id
+    others = [message for message in failed.messages if message.request.message_id != id]
+    return FailedMessages(messages=(*others, update.message)[-MAX_FAILED_MESSAGES:])
 
 
-DEAD_LETTERS_KEPT = 1000
+MAX_FAILED_MESSAGES = 1000
 
-FAILED_MESSAGES: StateKey[DeadLetters, PushDead | ClearDead] = StateKey(
+FAILED_MESSAGES: StateKey[FailedMessages, AddFailedMessage | ClearFailedMessages] = StateKey(
     "background_failed_durable_messages",
-    initial=DeadLetters,
-    apply=_dead,
+    initial=FailedMessages,
+    apply=_apply_failed,
     scope=Scope.THREAD,
 )

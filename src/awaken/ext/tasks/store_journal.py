@@ -429,11 +429,8 @@ class StoreTaskJournal:
             completed_at_ms=self._clock.now_ms(),
         )
         agent = stored.agent_key
-        done = (
-            await self._host.delegates.summarize_delegate(ended.uid, agent)
-            if agent is not None
-            else None
-        )
+        delegates = self._host.delegates
+        done = await delegates.summarize_delegate(ended.uid, agent) if agent is not None else None
         ended = cut_short(ended, "; ".join(word for word in (reason, done) if word) or None)
         return ended, {**terminal_event(ended), "interrupted": True}
 

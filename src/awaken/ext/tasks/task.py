@@ -24,7 +24,7 @@ from awaken.core.task import (
     custom_event,
 )
 from awaken.core.value import Value
-from awaken.ext import tasks as background
+from awaken.ext.tasks import lazy_tasks as background
 from awaken.ext.tasks.state import TaskProgress, TaskSummary
 from awaken.ids import Ids
 

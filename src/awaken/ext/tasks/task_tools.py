@@ -184,7 +184,7 @@ class WaitTaskTool:
         seconds = args.get("timeout")
         seconds = WAIT_SECONDS if seconds is None else float(min(seconds, LONGEST_WAIT))
         await self._manager.wait_for(tasks, mode, seconds)
-        after = await self._manager.book.load_latest(tasks)
+        after = await self._manager.records.load_latest(tasks)
         ended = [task for task in after if task.is_terminal]
         enough = len(ended) == len(after) or (mode == "any" and bool(ended))
         data = {
@@ -213,7 +213,7 @@ class WaitTaskTool:
 
 
 def _list_visible(manager: BackgroundTaskManager, ctx: ToolCallContext) -> list[PersistedTaskMeta]:
-    tasks = manager.book.tasks_of(ctx.run_identity.thread_id).values()
+    tasks = manager.records.tasks_of(ctx.run_identity.thread_id).values()
     return sorted((task for task in tasks if not task.internal), key=by_age)
 
 

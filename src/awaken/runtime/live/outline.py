@@ -193,7 +193,7 @@ async def _read(store: Threads, run: RunRecord, cursor: int, steps: _Steps, unti
 # -- making the rows --------------------------------------------------------------------------
 
 
-class _Step(msgspec.Struct):
+class _OpenStep(msgspec.Struct):
     """A step whose events are being read."""
 
     number: int
@@ -270,7 +270,7 @@ class _Steps:
     """
 
     def __init__(self, run_id: str) -> None:
-        self.found: list[_Step] = []
+        self.found: list[_OpenStep] = []
         self.last = 0
         self.is_begun = False
         self._run_id = run_id
@@ -301,7 +301,7 @@ class _Steps:
         if isinstance(told, StepStart) and not self._is_open:
             self.last, self._is_open = self.last + 1, True
             words = " ".join(texts.get(told.message_id, "").split())
-            self.found.append(_Step(self.last, event, told, words=words[:MOST_WORDS]))
+            self.found.append(_OpenStep(self.last, event, told, words=words[:MOST_WORDS]))
         elif isinstance(told, StepEnd):
             self._is_open = False
             if self.found:

@@ -56,12 +56,15 @@ def follow_tree(
         InvalidCursor: the thread does not have that many events.
     """
     return EventFollower(
-        _follow(_Tree(store, bus, thread_id, after), live, caught_up, resume_after)
+        _follow(_ThreadTree(store, bus, thread_id, after), live, caught_up, resume_after)
     )
 
 
 async def _follow(
-    tree: _Tree, live: bool, caught_up: asyncio.Event | None, resume_after: tuple[int, int] | None
+    tree: _ThreadTree,
+    live: bool,
+    caught_up: asyncio.Event | None,
+    resume_after: tuple[int, int] | None,
 ) -> AsyncGenerator[list[RunEvent], None]:
     await tree.check_cursor()
     try:
@@ -78,7 +81,7 @@ async def _follow(
         await tree.close()
 
 
-class _Branch:
+class _ThreadReader:
     """One thread of the tree: its cursor, and the events that were read and not given yet."""
 
     def __init__(self, cursor: FollowerCursor, level: int) -> None:
@@ -103,17 +106,17 @@ class _Branch:
         return event.at_ms, not begins, self.level if begins else -self.level
 
 
-_Update = list[RunEvent] | BaseException | _Branch | None
+_Update = list[RunEvent] | BaseException | _ThreadReader | None
 """An update for the reader of a tree: events, an error, a thread that is not followed live any
 more, or (`None`) a change of the thread at the top."""
 
 
-class _Tree:
+class _ThreadTree:
     """The threads of a tree, each with its follower while it has something to tell."""
 
     def __init__(self, store: Store, bus: LiveBus, root: str, after: int) -> None:
         self._store, self._bus, self._root, self._after = store, bus, root, after
-        self._branches = {root: _Branch(FollowerCursor(root, after), 0)}
+        self._branches = {root: _ThreadReader(FollowerCursor(root, after), 0)}
         self._since: int | None = None
         self._events: asyncio.Queue[_Update] = asyncio.Queue(MAX_UNREAD_BATCHES)
         self._watching: asyncio.Task[None] | None = None
@@ -150,7 +153,7 @@ class _Tree:
             full = [branch for branch in quiet if branch.read_ahead]
             if not full:
                 break
-            event = min(full, key=_Branch.key).read_ahead.popleft()
+            event = min(full, key=_ThreadReader.key).read_ahead.popleft()
             if event.thread_id == self._root or event.at_ms >= self._since:
                 given.append(event)
         if given:
@@ -173,12 +176,12 @@ class _Tree:
                 return sorted(found, key=lambda thread: thread.created_at)
             query = ThreadQuery(ancestor_thread_id=self._root, limit=PAGE, cursor=page.cursor)
 
-    def _branch(self, thread: Thread) -> _Branch:
+    def _branch(self, thread: Thread) -> _ThreadReader:
         branch = self._branches.get(thread.id)
         if branch is None:
             above = self._branches.get(thread.parent_thread_id or "")
             level = 1 if above is None else above.level + 1
-            branch = self._branches[thread.id] = _Branch(FollowerCursor(thread.id), level)
+            branch = self._branches[thread.id] = _ThreadReader(FollowerCursor(thread.id), level)
         return branch
 
     # -- live ---------------------------------------------------------------------------------
@@ -219,7 +222,7 @@ class _Tree:
                     raise update
                 self._events.put_nowait(update)  # when the reader has got what came before
                 return given
-            if isinstance(update, _Branch):
+            if isinstance(update, _ThreadReader):
                 update.following = None
             elif update is not None:
                 given += update
@@ -233,7 +236,7 @@ class _Tree:
             if branch.following is None and await self._bus.snapshot(thread_id) is not None:
                 branch.following = start_task(self._follow(branch))
 
-    async def _follow(self, branch: _Branch) -> None:
+    async def _follow(self, branch: _ThreadReader) -> None:
         """Pass on what a thread tells, until its run has ended."""
         try:
             async with aclosing(follow_from(self._store, self._bus, branch.cursor)) as batches:

@@ -21,4 +21,4 @@ __all__ = [
     "replay",
 ]
 
-__getattr__, __dir__ = lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)
+lazy.lazy_names(__name__, {}, otherwise=EXPORT_AGAIN)

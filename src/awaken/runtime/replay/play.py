@@ -26,10 +26,15 @@ from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.runtime.agent import Agent
-from awaken.runtime.agent_arguments import listed
+from awaken.runtime.agent_arguments import parse_list
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.runtime.replay.read import read_run
-from awaken.runtime.replay.recorded_tools import PlayedTool, RecordedTool, Tape, Undecided
+from awaken.runtime.replay.recorded_tools import (
+    PlayedTool,
+    RecordedResults,
+    RecordedTool,
+    Undecided,
+)
 from awaken.runtime.replay.recording import Recording
 from awaken.runtime.replay.scene import RecordedCall, Scene
 from awaken.runtime.runtime import Runtime
@@ -69,24 +74,24 @@ async def replay(
     """
     if tools not in ("recorded", "real"):
         raise ConfigError(f"tools is 'recorded' or 'real', not {tools!r}")
-    tape = Tape(scene.calls, scene.approvals, stops=tools == "recorded")
+    recorded = RecordedResults(scene.calls, scene.approvals, stops=tools == "recorded")
     played: Sequence[Agent | RemoteAgent]
     if agents is None:
-        played = [_stand_in(scene, model, prompt, tape)]
+        played = [_stand_in(scene, model, prompt, recorded)]
     else:
         cast = agents() if callable(agents) else agents
-        given = [cast] if isinstance(cast, Agent) else listed(cast, "the agents of a replay")
+        given = [cast] if isinstance(cast, Agent) else parse_list(cast, "the agents of a replay")
         played = [_on_model(each, model, prompt, scene) for each in given]
     runtime = Runtime(played, recover=False, models=_models_of(played, model))
     if agents is not None:
         registry = runtime.engine.registry
         read = [made for made in scene.calls if made.tool == READ_RESULT]
-        registry.replace(PlayedAgents(registry.snapshot(), tape, read))
+        registry.replace(ReplayAgentResolver(registry.snapshot(), recorded, read))
     async with runtime:
-        return await _play(runtime, scene, tape)
+        return await _play(runtime, scene, recorded)
 
 
-async def _play(runtime: Runtime, scene: Scene, tape: Tape) -> Recording:
+async def _play(runtime: Runtime, scene: Scene, recorded: RecordedResults) -> Recording:
     if scene.history:
         before = ThreadCommit(
             thread_id=THREAD,
@@ -101,24 +106,24 @@ async def _play(runtime: Runtime, scene: Scene, tape: Tape) -> Recording:
             scene.agent,
             scene.input,
             thread=THREAD,
-            on_approval=tape.decide,
-            overrides=scene.overrides,
+            on_approval=recorded.decide,
+            settings=scene.overrides,
             frontend_tools=scene.frontend_tools,
-            sink=News(runtime, scene.news),
+            sink=MessageReplayer(runtime, scene.news),
         )
     except AgentLoopError as error:
         broken = error  # the run's record holds the error, too
         if _is_out_of_answers(error):
             log.warning("the model was asked more often than it was recorded: %s", EXPORT_AGAIN)
     except Undecided:
-        pass  # the run waits, and `tape.stray` says for what
+        pass  # the run waits, and `recorded.stray` says for what
     latest = await runtime.store.latest_run(THREAD)
     run = await runtime.find_run(latest.run_id) if latest is not None else None
     if run is None:
         assert broken is not None, "a run that was carried on has a record"
         raise broken
     recording = await read_run(runtime.store, run)
-    return msgspec.structs.replace(recording, stray=tape.stray)
+    return msgspec.structs.replace(recording, stray=recorded.stray)
 
 
 def _is_out_of_answers(error: BaseException | None) -> bool:
@@ -128,7 +133,7 @@ def _is_out_of_answers(error: BaseException | None) -> bool:
     return error is not None
 
 
-class News:
+class MessageReplayer:
     """Sends the recorded messages to the agent again, each before the end of the step after which
     the agent read it."""
 
@@ -153,10 +158,12 @@ class News:
         return
 
 
-# -- who plays ----------------------------------------------------------------------------------
+# -- the agents ---------------------------------------------------------------------------------
 
 
-def _stand_in(scene: Scene, model: str | LlmExecutor, prompt: str | None, tape: Tape) -> Agent:
+def _stand_in(
+    scene: Scene, model: str | LlmExecutor, prompt: str | None, recorded: RecordedResults
+) -> Agent:
     """An agent that has only the recorded tools. The recorded end is its only limit."""
     made: dict[str, list[RecordedCall]] = {}
     brought = {tool.id for tool in scene.frontend_tools}
@@ -166,7 +173,7 @@ def _stand_in(scene: Scene, model: str | LlmExecutor, prompt: str | None, tape: 
         scene.agent,
         model=model,
         system_prompt=prompt or "",
-        tools=[RecordedTool(name, calls, tape) for name, calls in made.items()],
+        tools=[RecordedTool(name, calls, recorded) for name, calls in made.items()],
         plugins=[RecordedEnd(scene.end, scene.steps)] if scene.end is not None else (),
         max_rounds=0 if not isinstance(model, str) else max(16, 2 * scene.steps),
     )
@@ -209,16 +216,18 @@ def _models_of(
     return {laid.model_id: model for laid in overlays if laid is not None and laid.model_id}
 
 
-class PlayedAgents:
+class ReplayAgentResolver:
     """Agents whose tools return recorded results, except the tool that hands over.
 
     `read` are the calls of the built-in tool that reads large results: in a replay no result is
     large, so the runtime would not offer it.
     """
 
-    def __init__(self, agents: ExecutionResolver, tape: Tape, read: Sequence[RecordedCall]) -> None:
+    def __init__(
+        self, agents: ExecutionResolver, recorded: RecordedResults, read: Sequence[RecordedCall]
+    ) -> None:
         self._agents = agents
-        self._tape = tape
+        self._recorded = recorded
         self._read = read
 
     def agent_ids(self) -> Sequence[str]:
@@ -231,11 +240,11 @@ class PlayedAgents:
         """
         agent: ResolvedAgent = self._agents.resolve(agent_id)
         tools: dict[str, Tool] = {
-            id: tool if id == HANDOFF_TOOL else PlayedTool(tool, self._tape)
+            id: tool if id == HANDOFF_TOOL else PlayedTool(tool, self._recorded)
             for id, tool in agent.tools.items()
         }
         if self._read and READ_RESULT not in tools:
-            tools[READ_RESULT] = RecordedTool(READ_RESULT, self._read, self._tape)
+            tools[READ_RESULT] = RecordedTool(READ_RESULT, self._read, self._recorded)
         return agent.with_tools(tools)
 
     def resolve_execution(self, agent_id: str) -> Any:

@@ -78,20 +78,22 @@ async def read_run(store: Threads, run: RunRecord) -> Recording:
     wrote = run.output.range if run.output is not None else None
     first = asked.from_seq if asked else wrote.from_seq if wrote else len(log) + 1
     last = asked.to_seq if asked else first - 1
-    reader = _Reader(run, events, await _phases(store, run))
+    reader = _RecordingReader(run, events, await _phases(store, run))
     reader.read(log[last:])
     spent = RunResult.read(run).spent
-    model = next((told.model for told in reversed(reader.told) if told is not None), None)
+    model = next((one.model for one in reversed(reader.inferences) if one is not None), None)
     return Recording(
         run_id=run.run_id,
         thread_id=run.thread_id,
         agents=_agents(run, events, reader.turns),
         history=tuple(
-            _unnamed(log[seq - 1].message)
-            for low, high in stretches(_hidden_before(everything, first), 0, first - 1)
+            _strip_message(log[seq - 1].message)
+            for low, high in stretches(_find_hidden(everything, first), 0, first - 1)
             for seq in range(low + 1, high + 1)
         ),
-        input=tuple(_unnamed(m) for m in [r.message for r in log[first - 1 : last]] + reader.early),
+        input=tuple(
+            _strip_message(m) for m in [r.message for r in log[first - 1 : last]] + reader.early
+        ),
         turns=reader.turns,
         approvals=tuple([approval async for approval in _approvals(store, run)]),
         termination=run.termination_reason or SUSPENDED_END,
@@ -121,9 +123,9 @@ async def _events(store: Threads, run: RunRecord) -> AsyncIterator[RunEvent]:
         after += len(page)
 
 
-def _hidden_before(events: Sequence[RunEvent], seq: int) -> Hidden:
+def _find_hidden(events: Sequence[RunEvent], seq: int) -> Hidden:
     """What was out of view when the message at `seq` was written."""
-    rewinds = [told.event for told in events if isinstance(told.event, MessagesRewound)]
+    rewinds = [one.event for one in events if isinstance(one.event, MessagesRewound)]
     return find_hidden_spans(
         (event.from_seq - 1, event.to_seq) for event in rewinds if event.to_seq < seq
     )
@@ -136,7 +138,7 @@ async def _approvals(store: Threads, run: RunRecord) -> AsyncIterator[Approval]:
         page = await store.list_tickets(TicketQuery(run_id=run.run_id, limit=_PAGE, cursor=cursor))
         for ticket in page:
             if ticket.decision is not None and ticket.asker is None:
-                yield Approval(ticket.tool_name, ticket.arguments, _bare(ticket.decision))
+                yield Approval(ticket.tool_name, ticket.arguments, _strip_decision(ticket.decision))
         if (cursor := page.cursor) is None:
             return
 
@@ -153,12 +155,12 @@ def _end_of(run: RunRecord) -> int | None:
     return None
 
 
-def _bare(decision: ToolCallResume) -> ToolCallResume:
+def _strip_decision(decision: ToolCallResume) -> ToolCallResume:
     """The decision without its id, time and digest."""
     return msgspec.structs.replace(decision, decision_id="", updated_at=0, digest=None)
 
 
-def _unnamed(message: Message) -> Message:
+def _strip_message(message: Message) -> Message:
     """The message without its id and metadata, except the range that a summary replaces."""
     folded = message.metadata.compaction if message.metadata is not None else None
     metadata = MessageMetadata(compaction=folded) if folded is not None else None
@@ -192,7 +194,7 @@ class _Draft:
     """An answer whose results are still being read. An empty answer has no message."""
 
     message: Message | None = None
-    told: InferenceComplete | None = None
+    inference: InferenceComplete | None = None
     cut_off: bool = False
     garbled: bool = False
     failure: str | None = None
@@ -214,7 +216,7 @@ class _Draft:
         return False
 
 
-class _Reader:
+class _RecordingReader:
     """Puts a run's answers together from its messages and events.
 
     An answer has the last message id that was announced before its step ended. The pieces of an
@@ -247,7 +249,7 @@ class _Reader:
         self._ahead = list(self._steps)
 
     @property
-    def told(self) -> list[InferenceComplete | None]:
+    def inferences(self) -> list[InferenceComplete | None]:
         return list(self._steps.values())
 
     @property
@@ -262,7 +264,7 @@ class _Reader:
             elif message.role is Role.TOOL:
                 any(draft.settle(message) for draft in reversed(self._drafts))
             else:
-                self._said(message)
+                self._add_message(message)
         self._skip_to(None)
 
     def _answer(self, message: Message) -> None:
@@ -270,11 +272,11 @@ class _Reader:
             self._drafts.append(_Draft(message, cut_off=True))
             return
         self._skip_to(message.id)
-        told = self._steps[message.id]
-        failure = self._failure(bool(self._ahead)) if told is None else None
-        self._drafts.append(_Draft(message, told, failure=failure))
+        inference = self._steps[message.id]
+        failure = self._failure(bool(self._ahead)) if inference is None else None
+        self._drafts.append(_Draft(message, inference, failure=failure))
 
-    def _said(self, message: Message) -> None:
+    def _add_message(self, message: Message) -> None:
         last = self._drafts[-1] if self._drafts else None
         words = message.text() if message.visibility is Visibility.INTERNAL else ""
         if words == CONTINUE:
@@ -290,10 +292,10 @@ class _Reader:
         answer."""
         silent = list[_Draft]()
         while self._ahead and (passed := self._ahead.pop(0)) != step:
-            told = self._steps[passed]
-            failure = self._failure(bool(self._ahead)) if told is None else None
-            if told is not None or failure is not None:
-                silent.append(_Draft(told=told, failure=failure))
+            inference = self._steps[passed]
+            failure = self._failure(bool(self._ahead)) if inference is None else None
+            if inference is not None or failure is not None:
+                silent.append(_Draft(inference=inference, failure=failure))
         # Only a garbled answer is followed by a message without an answer between them.
         if self._garbled > len(silent) and self._drafts:
             self._drafts[-1].garbled = True
@@ -322,12 +324,12 @@ class _Reader:
             answer=StreamResult(
                 content=message.content if message is not None and not draft.is_note else (),
                 tool_calls=made,
-                usage=draft.told.usage if draft.told is not None else None,
+                usage=draft.inference.usage if draft.inference is not None else None,
                 stop_reason=StopReason.MAX_TOKENS if is_cut_off else stop,
                 has_incomplete_tool_calls=draft.garbled or draft.is_note,
             ),
             calls=tuple(self._calls(draft)),
-            news=tuple(_unnamed(news) for news in draft.news),
+            news=tuple(_strip_message(news) for news in draft.news),
             failure=draft.failure,
         )
 
@@ -342,14 +344,14 @@ class _Reader:
             given = self._done.get(result.id or "")
             phase = self._phases.get(call_key((message and message.id) or "", index))
             failed = given.status is ToolStatus.ERROR if given else phase is not _SUCCEEDED
-            shown, data = _shown(result.text(), given)
+            shown, data = _split_result(result.text(), given)
             yield RecordedCall(made.name, made.arguments, shown, failed=failed, data=data)
 
 
 _SUCCEEDED = CallPhase.SUCCEEDED
 
 
-def _shown(text: str, given: ToolResult | None) -> tuple[Json, Json]:
+def _split_result(text: str, given: ToolResult | None) -> tuple[Json, Json]:
     """The result as a tool would return it, and its data if that differs."""
     data = given.data if given is not None else None
     if data is None or data == text:

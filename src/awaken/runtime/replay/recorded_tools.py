@@ -36,7 +36,7 @@ class Undecided(AwakenError):
     """A call needs an approval for which the recorded run has no decision."""
 
 
-class Tape:
+class RecordedResults:
     """The results and decisions of a recorded run, for a replay.
 
     Calls of one tool with the same arguments get their results in order; further calls get the last
@@ -110,8 +110,8 @@ class RecordedTool:
     traits = ToolTraits(effect=ToolEffect.READ)
     checks_itself = True
 
-    def __init__(self, name: str, calls: Sequence[RecordedCall], tape: Tape) -> None:
-        self._tape = tape
+    def __init__(self, name: str, calls: Sequence[RecordedCall], recorded: RecordedResults) -> None:
+        self._recorded = recorded
         self._descriptor = ToolDescriptor(
             id=name,
             name=name,
@@ -126,7 +126,7 @@ class RecordedTool:
         return args
 
     def only_asks(self, args: Json, decision: ToolCallResume | None) -> bool:
-        return decision is None and self._tape.asks(self._descriptor.id, args)
+        return decision is None and self._recorded.asks(self._descriptor.id, args)
 
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
         """Returns the recorded result, or a question if an approver was asked."""
@@ -137,18 +137,18 @@ class RecordedTool:
             )
             ticket = SuspendTicket(suspension=asked)
             return ToolOutput(ToolResult.suspended_with(name, question, ticket))
-        found = self._tape.take(ctx)
+        found = self._recorded.take(ctx)
         if found is None:
-            raise self._tape.miss(ctx)
+            raise self._recorded.miss(ctx)
         return ToolOutput(found.output())
 
 
 class PlayedTool:
     """A tool whose recorded calls are not run again."""
 
-    def __init__(self, tool: Tool, tape: Tape) -> None:
+    def __init__(self, tool: Tool, recorded: RecordedResults) -> None:
         self._tool = tool
-        self._tape = tape
+        self._recorded = recorded
         self.checks_itself = checks_itself(tool)
         self.traits = traits_of(tool)
 
@@ -166,11 +166,11 @@ class PlayedTool:
         """Returns the recorded result. A call that needs an approval asks first. A call that was
         not recorded runs, or stops the replay."""
         if not only_asks(self._tool, ctx.arguments, ctx.resume_input):
-            found = self._tape.take(ctx)
+            found = self._recorded.take(ctx)
             if found is not None:
                 return ToolOutput(found.output())
-            if self._tape.stops:
-                raise self._tape.miss(ctx)
+            if self._recorded.stops:
+                raise self._recorded.miss(ctx)
         return await self._tool.execute(args, ctx)
 
 

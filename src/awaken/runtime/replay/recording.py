@@ -90,7 +90,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             history=self.history,
             calls=tuple(made for made in self.recorded_calls if made.result is not None),
             approvals=self.approvals,
-            news=self._news(own_code),
+            news=self._group_messages(own_code),
             end=self.termination if self._ends_from_outside(own_code) else None,
             steps=self.steps,
             overrides=self.overrides,
@@ -117,7 +117,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             script.append((answer, turn.failure))
         return script
 
-    def _news(self, own_code: bool) -> dict[int, tuple[Message, ...]]:
+    def _group_messages(self, own_code: bool) -> dict[int, tuple[Message, ...]]:
+        """The messages that the agent got while it ran, by step."""
         news: dict[int, tuple[Message, ...]] = {}
         step = 0
         for turn in self.turns:

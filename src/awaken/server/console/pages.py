@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from awaken.server.errors import unknown
+from awaken.server.errors import not_found_error
 
 FOLDER = Path(__file__).parent / "static"
 _HOME = "console/"
@@ -45,8 +45,8 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
 }
-"""What is shown was written by models, tools and strangers: the browser itself is to run nothing
-but our files, and to send nothing elsewhere."""
+"""The console shows texts of models, tools and strangers: the browser may run our files alone, and
+may send data to this server alone."""
 
 MISSING = """\
 The console is not in this installation: its libraries were not there when it was built.
@@ -61,10 +61,10 @@ class _File(NamedTuple):
 
 
 class Pages:
-    """The console's page and the files that it loads, read once.
+    """The console's page and the files that it loads. They are read once.
 
-    The files lie under the digest of all of them, so browsers may keep them for ever, and a page
-    never mixes the files of two builds.
+    The addresses of the files have the digest of all of them: browsers may cache them for ever, and
+    a page never mixes the files of two builds.
     """
 
     def __init__(self, folder: Path = FOLDER) -> None:
@@ -78,20 +78,22 @@ class Pages:
     @cached_property
     def build(self) -> str:
         """The digest of the console's files."""
-        told = hashlib.sha256()
+        digest = hashlib.sha256()
         for name, file in sorted(self._files.items()):
-            told.update(f"{name} {len(file.content)}\n".encode() + file.content)
-        return told.hexdigest()[:16]
+            digest.update(f"{name} {len(file.content)}\n".encode() + file.content)
+        return digest.hexdigest()[:16]
 
     @cached_property
     def _files(self) -> dict[str, _File]:
         found = {
-            path.relative_to(self._folder).as_posix(): _made(path.read_bytes(), path.suffix)
+            path.relative_to(self._folder).as_posix(): _build_file(path.read_bytes(), path.suffix)
             for path in self._folder.rglob("*")
             if path.suffix in _TYPES
         }
         # One request for all of them: a style that is late would let the page jump.
-        return found | {"all.css": _made(b"".join(found[name].content for name in _STYLES), ".css")}
+        return found | {
+            "all.css": _build_file(b"".join(found[name].content for name in _STYLES), ".css")
+        }
 
     @cached_property
     def _index(self) -> str:
@@ -119,23 +121,23 @@ class Pages:
             return RedirectResponse(f"../{quote(last, safe='')}", status_code=307)
         # An address has one part, or a name and an id. A proxy may have decoded a slash of the id.
         index = self._index.replace("{up}", "../" if "/" in place else "")
-        return Response(index, headers=HEADERS | _KEEP_NOT, media_type="text/html")
+        return Response(index, headers=HEADERS | _NO_CACHE, media_type="text/html")
 
     async def _file(self, request: Request) -> Response:
         build, _, name = request.path_params["name"].partition("/")
         file = self._files.get(name)
         if file is None or build != self.build:
-            raise unknown("file")
-        headers = HEADERS | _KEEP | {"vary": "accept-encoding"}
+            raise not_found_error("file")
+        headers = HEADERS | _CACHE | {"vary": "accept-encoding"}
         if "gzip" not in request.headers.get("accept-encoding", ""):
             return Response(file.content, headers=headers, media_type=file.media_type)
         headers["content-encoding"] = "gzip"
         return Response(file.packed, headers=headers, media_type=file.media_type)
 
 
-_KEEP = {"cache-control": "public, max-age=31536000, immutable"}
-_KEEP_NOT = {"cache-control": "no-store"}
+_CACHE = {"cache-control": "public, max-age=31536000, immutable"}
+_NO_CACHE = {"cache-control": "no-store"}
 
 
-def _made(content: bytes, suffix: str) -> _File:
+def _build_file(content: bytes, suffix: str) -> _File:
     return _File(content, gzip.compress(content, mtime=0), _TYPES[suffix])

@@ -1,10 +1,11 @@
-"""Sessions: how the console's page proves who looks at it.
+"""Sessions: the console's page authenticates its requests by one.
 
 A session begins with a key, or with a one-time word from the fragment of an address, which no
 server or proxy sees. From then on the page sends a token as `Authorization`. There are no cookies:
 browsers send those of one port to every other port of the same machine.
 
-The store keeps each session, by a hash of its token, so every node knows it, and knows its end.
+The store has each session, by a hash of its token, so every node can check it and sees when it has
+ended.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.access import NO_TERMS, AuthMode, Session, Terms
 from awaken.core.access_store import Access
 from awaken.core.identity import Principal
-from awaken.server.errors import unauthorized
+from awaken.server.errors import authentication_error
 from awaken.server.keys import Keys, bearer
 
 WORD_SECONDS = 10 * 60
@@ -33,10 +34,10 @@ class Sessions:
     """Makes words and sessions, and finds the sessions of requests.
 
     Args:
-        access: where sessions are kept, for all nodes.
-        auth_mode: how this server authenticates clients. A session that began under another mode,
-            for example before the server was started with keys, is not accepted.
-        keys: the API keys, with which the sessions of mode `KEYS` end.
+        access: where sessions are stored, for all nodes.
+        auth_mode: how this server authenticates people. A session that began with another setting,
+            before the server was started with keys, say, is not valid.
+        keys: the keys that sessions depend on, with `AuthMode.KEYS`.
     """
 
     def __init__(
@@ -57,32 +58,32 @@ class Sessions:
         word = secrets.token_urlsafe(32)
         if len(self._words) >= _MOST_WORDS:
             del self._words[next(iter(self._words))]
-        meant = self._session(word, principal, None, WORD_SECONDS)
-        self._words[meant.id] = meant
+        session = self._session(word, principal, None, WORD_SECONDS)
+        self._words[session.id] = session
         return word
 
     async def share_word(self, principal: Principal, key: str | None) -> str:
-        """A word like that, which every node knows. The session ends with the key of this id."""
+        """A word like that, valid at every node. The session ends with the key of this id."""
         word = secrets.token_urlsafe(32)
-        meant = self._session(word, principal, key, WORD_SECONDS)
-        shared = msgspec.structs.replace(meant, is_word=True)
+        session = self._session(word, principal, key, WORD_SECONDS)
+        shared = msgspec.structs.replace(session, is_word=True)
         await self._access.begin_session(shared, now_ms=self._clock.now_ms())
         return word
 
     async def redeem(self, word: str) -> tuple[Session, str]:
-        """Begin the session of a word, which no other session can begin with from now on. Returns
-        the session and its token.
+        """Begin the session of a word, which cannot be used again. Returns the session and its
+        token.
 
         Raises:
-            Refused: the word was used before, is too old, or was not made here.
+            RequestRefused: the word was used before, is too old, or was not made here.
         """
         id = digest(word)
-        meant = self._words.pop(id, None)
-        if meant is None and not word.startswith(_PREFIX):
-            meant = await self._access.end_session(id)
-        if meant is None or meant.auth_mode != self._auth_mode or self._is_late(meant):
-            raise unauthorized("the link was used before, or is older than ten minutes")
-        return await self.begin(meant.principal, key=meant.key)
+        session = self._words.pop(id, None)
+        if session is None and not word.startswith(_PREFIX):
+            session = await self._access.end_session(id)
+        if session is None or session.auth_mode != self._auth_mode or self._is_expired(session):
+            raise authentication_error("the link was used before, or is older than ten minutes")
+        return await self.begin(session.principal, key=session.key)
 
     # -- tokens ---------------------------------------------------------------------------------
 
@@ -98,23 +99,23 @@ class Sessions:
         without one.
 
         Raises:
-            Refused: the token is not known, or its session is over.
+            RequestRefused: the token is not known, or its session is over.
         """
-        given = bearer(head)
-        if given is None or not given.startswith(_PREFIX):
+        token = bearer(head)
+        if token is None or not token.startswith(_PREFIX):
             return None
-        found = await self.find_by_id(digest(given))
+        found = await self.find_by_id(digest(token))
         if found is None:
-            raise unauthorized(_OVER)
+            raise authentication_error(_OVER)
         return found
 
     async def find_by_id(self, id: str) -> tuple[Session, Terms] | None:
-        """The session and its terms, if it is not over. Who it is, and what they may do, is as the
-        key says now."""
+        """The session and its terms, if it has not ended. Its principal and roles are those that
+        its key has now."""
         session = await self._access.find_session(id)
         if session is None or session.is_word or session.auth_mode != self._auth_mode:
             return None
-        if self._is_late(session):
+        if self._is_expired(session):
             return None
         if self._keys is None or session.key is None:
             return session, NO_TERMS
@@ -127,16 +128,16 @@ class Sessions:
         """Refuse a session's token from now on, on every node."""
         await self._access.end_session(session.id)
 
-    def _session(self, shown: str, who: Principal, key: str | None, seconds: int) -> Session:
+    def _session(self, shown: str, principal: Principal, key: str | None, seconds: int) -> Session:
         return Session(
             id=digest(shown),
-            principal=who,
+            principal=principal,
             expires_at_ms=self._clock.now_ms() + seconds * 1000,
             auth_mode=self._auth_mode,
             key=key,
         )
 
-    def _is_late(self, session: Session) -> bool:
+    def _is_expired(self, session: Session) -> bool:
         return session.expires_at_ms <= self._clock.now_ms()
 
 

@@ -1,7 +1,7 @@
 """What all protocols share: the types of a request as the runtime reads it, and of an encoder.
 
-The part of a protocol that reads requests makes an `Intake` of a request and of what is `Known` of
-its thread. The server carries the intake out, in the same way for every protocol. The protocol's
+The ingest of a protocol makes an `Intake` of a request and of what is known of its thread
+(`KnownThread`). The server submits the intake, in the same way for every protocol. The protocol's
 `Encoder` then turns the run's events into chunks.
 """
 
@@ -26,7 +26,7 @@ from awaken.core.value import Value
 class Encoder(Protocol):
     """Turns the events of a run, as the follower gives them, into one protocol's chunks.
 
-    A chunk is a JSON object. An encoder holds what is open in one client's stream, and nothing
+    A chunk is a JSON object. An encoder stores what is open in one client's stream, and nothing
     else; it takes the time from the events.
     """
 
@@ -51,15 +51,15 @@ class BadRequest(Exception):
         self.code = code
 
 
-LOOKED_AT = 1_000
+MAX_COMPARED = 1_000
 """How many of the thread's last messages are compared with those of a request."""
 
 
-class Known(Value, frozen=True, kw_only=True):
+class KnownThread(Value, frozen=True, kw_only=True):
     """What the store has of the thread that a request is about.
 
-    `messages` are the last `LOOKED_AT` of its log, `tickets` are those that are open. `closed` are
-    those of the run that a request answers which are not open.
+    `messages` are the last `MAX_COMPARED` of its log, `tickets` are those that are open. `closed`
+    are the tickets of the run that a request answers which are not open.
     """
 
     messages: tuple[Message, ...] = ()
@@ -76,13 +76,13 @@ class Intake(Value, frozen=True, kw_only=True):
 
     - `messages` are new, `decisions` answer open tickets, each by its key and with the digest of
       the question that the client has seen.
-    - `rewind_to` is the id of a message: the thread goes on from before it.
+    - `rewind_to` is the id of a message: the thread continues from before it.
     - `state` are values for public state keys, by name.
-    - `forwarded_props` is what the client's application passes on; the record keeps it.
+    - `forwarded_props` is a value of the client's application; the run's record has it.
     - `mode` says what happens to the thread's open run, if there is one.
     - `key` makes the request idempotent within the thread.
     - `adapter` is the protocol, `request_id` is the client's own id of the request or run; the
-      record keeps both.
+      record has both.
     """
 
     thread_id: str | None = None
@@ -91,7 +91,7 @@ class Intake(Value, frozen=True, kw_only=True):
     decisions: tuple[Decision, ...] = ()
     rewind_to: str | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
-    overrides: InferenceOverride | None = None
+    settings: InferenceOverride | None = None
     state: dict[str, Json] = msgspec.field(default_factory=_nothing)
     forwarded_props: Json = None
     mode: SubmitMode = SubmitMode.QUEUE

@@ -1,4 +1,4 @@
-"""JSON patches (RFC 6902): what a tool reports as a change, applied to its report before."""
+"""JSON patches (RFC 6902), by which a tool changes its last report."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ class PatchError(ValueError):
     """A patch is malformed, or does not fit the document."""
 
 
-def patched(document: Json, patch: Sequence[Json]) -> Json:
-    """The document with the patch applied; the document itself is not changed.
+def apply_patch(document: Json, patch: Sequence[Json]) -> Json:
+    """A copy of the document with the patch applied.
 
     Raises:
         PatchError: the patch is malformed, or does not fit.
     """
-    made = [deepcopy(document)]
+    root = [deepcopy(document)]
     for operation in patch:
         try:
-            _apply(made, operation)
+            _apply(root, operation)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
             raise PatchError(f"{operation!r} does not fit: {error!r}") from error
-    return made[0]
+    return root[0]
 
 
 def _apply(root: list[Json], operation: Mapping[str, Any]) -> None:
@@ -68,10 +68,10 @@ def _add(root: list[Json], path: Sequence[str], value: Json) -> None:
     if parent is root:
         root[:] = [value]
     elif isinstance(parent, list):
-        place = len(parent) if last == "-" else int(last)
-        if not 0 <= place <= len(parent):
+        index = len(parent) if last == "-" else int(last)
+        if not 0 <= index <= len(parent):
             raise IndexError(last)
-        parent.insert(place, value)
+        parent.insert(index, value)
     else:
         parent[last] = value
 

@@ -1,4 +1,4 @@
-"""AG-UI: run an agent, watch a thread, ask what an agent can do."""
+"""The routes of AG-UI: run an agent, watch a thread, describe an agent."""
 
 from __future__ import annotations
 
@@ -19,10 +19,15 @@ from awaken.core.store.threads import ThreadContext, ThreadQuery, TicketQuery
 from awaken.errors import KeyReused
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedExecution
 from awaken.runtime.live.follow import EventFollower
-from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import Refused, unknown
-from awaken.server.protocols.ag_ui.encode import AgUiEncoder, Watched
-from awaken.server.protocols.ag_ui.ingest import INTERRUPTS_PENDING, NOTHING_NEW, Taken, ingest
+from awaken.server.call import ApiCall, JsonResponse
+from awaken.server.errors import RequestRefused, not_found_error
+from awaken.server.protocols.ag_ui.encode import AgUiEncoder, WatchedRun
+from awaken.server.protocols.ag_ui.ingest import (
+    INTERRUPTS_PENDING,
+    NOTHING_NEW,
+    IngestResult,
+    ingest,
+)
 from awaken.server.protocols.ag_ui.messages import (
     WireMessage,
     behind_call,
@@ -31,15 +36,15 @@ from awaken.server.protocols.ag_ui.messages import (
 )
 from awaken.server.protocols.ag_ui.reconcile import is_current
 from awaken.server.protocols.ag_ui.state import capabilities
-from awaken.server.protocols.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, read
-from awaken.server.protocols.base import BadRequest, Known
+from awaken.server.protocols.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, parse_input
+from awaken.server.protocols.base import BadRequest, KnownThread
 from awaken.server.route import CHAT_LIMIT, KeyRole, Route
-from awaken.server.run_events import follow_run, on_leave, with_media
-from awaken.server.sse import HEADERS, EventStream, data_frame, until_run_ends
-from awaken.server.submit import carry_out, existing, known
+from awaken.server.run_events import follow_run, leave_callback, with_media
+from awaken.server.sse import HEADERS, SseResponse, data_frame, until_run_ends
+from awaken.server.submit import carry_out, load_known, load_visible_thread
 
 DOCS = "https://docs.ag-ui.com"
-_MANY = 1_000
+_MAX_RESULTS = 1_000
 _AT_WORK = (RunStatus.CREATED, RunStatus.RUNNING)
 _replace = msgspec.structs.replace
 
@@ -47,31 +52,35 @@ _replace = msgspec.structs.replace
 # -- a run ------------------------------------------------------------------------------------
 
 
-async def run(call: Call) -> ASGIApp:
-    """Carry out what a client asks for, and tell it of the run."""
-    asked = read(call.body)
-    thread_id = call.names.new(asked.thread_id)
-    held = await known(call, thread_id)
+async def run(call: ApiCall) -> ASGIApp:
+    """Submit what a client asks for, and stream the run."""
+    asked = parse_input(call.body)
+    thread_id = call.ids.new(asked.thread_id)
+    held = await load_known(call, thread_id)
     latest = await call.runtime.store.latest_run(thread_id)
-    before = await _before_it(call, held, latest, asked)
+    before = await _load_known_before(call, held, latest, asked)
     try:
         return await _carry_out(call, asked, held, latest, before)
     except KeyReused:
         if latest is None or not _is_repeated(latest, asked):
             raise
-        # The request asked for another answer to a message that the thread had.
+        # The request asked for another answer to a message of the thread.
         return await _carry_out(call, asked, held, latest, _with_question(held, latest, asked))
 
 
 async def _carry_out(
-    call: Call, asked: RunAgentInput, held: Known, latest: RunRecord | None, before: Known
+    call: ApiCall,
+    asked: RunAgentInput,
+    held: KnownThread,
+    latest: RunRecord | None,
+    before: KnownThread,
 ) -> ASGIApp:
-    """Carry out a request, given what was known before it, and tell the client of the run.
+    """Submit a request, given what was known before it, and stream the run.
 
     Raises:
         KeyReused: the client has sent another request with this `runId`.
     """
-    thread_id = call.names.new(asked.thread_id)
+    thread_id = call.ids.new(asked.thread_id)
     try:
         taken = ingest(asked, before, _agent_id(call))
     except BadRequest as error:
@@ -85,11 +94,11 @@ async def _carry_out(
     submitted = await carry_out(call, _replace(taken.intake, thread_id=thread_id))
     record = await call.runtime.find_run(submitted.run_id)
     if record is None:
-        raise unknown("run")
-    watched = Watched(
+        raise not_found_error("run")
+    watched = WatchedRun(
         thread_id=asked.thread_id,
         client_run_id=asked.run_id,
-        run_id=call.names.outside(submitted.run_id),
+        run_id=call.ids.outside(submitted.run_id),
         agent_id=taken.intake.agent_id or "",
         messages=asked.messages,
         state=asked.state,
@@ -102,34 +111,35 @@ async def _carry_out(
     return await _stream(call, record, submitted.cursor, watched)
 
 
-async def _before_it(
-    call: Call, held: Known, latest: RunRecord | None, asked: RunAgentInput
-) -> Known:
-    """What was known before this request: a client that has lost the answer sends the same request
-    again, and gets the same run. Tickets that are answered are among those known.
+async def _load_known_before(
+    call: ApiCall, held: KnownThread, latest: RunRecord | None, asked: RunAgentInput
+) -> KnownThread:
+    """What the store had before this request: a client that has lost the answer sends the same
+    request again, and gets the same run. Tickets that are answered are included.
 
-    A request that answers interrupts is never such a repetition of the run's first request, even
-    if it has the same `runId`: CopilotKit sends its answers under the id of the run that asks."""
+    A request that answers interrupts is never such a repetition of the run's first request, even if
+    it has the same `runId`: CopilotKit sends its answers under the id of the run that asks.
+    """
     if latest is None:
         return held
     if _is_repeated(latest, asked):
-        return _without(held, _asked_with(latest))
-    tickets = await call.runtime.list_tickets(TicketQuery(run_id=latest.run_id, limit=_MANY))
-    return Known(messages=held.messages, tickets=tickets.items)
+        return _without(held, _input_message_ids(latest))
+    tickets = await call.runtime.list_tickets(TicketQuery(run_id=latest.run_id, limit=_MAX_RESULTS))
+    return KnownThread(messages=held.messages, tickets=tickets.items)
 
 
-def _with_question(held: Known, latest: RunRecord, asked: RunAgentInput) -> Known:
-    """What was known before a request for another answer: the message to answer, and not what the
-    application told the agent with the request."""
-    sent = {message.id for message in asked.sent()}
-    return _without(held, set(_asked_with(latest)) - sent)
+def _with_question(held: KnownThread, latest: RunRecord, asked: RunAgentInput) -> KnownThread:
+    """What the store had before a request for another answer: with the message to answer, and
+    without the context that the application sent with the request."""
+    sent = {message.id for message in asked.parse_messages()}
+    return _without(held, set(_input_message_ids(latest)) - sent)
 
 
-def _without(held: Known, hidden: Collection[str]) -> Known:
-    return Known(messages=tuple([one for one in held.messages if one.id not in hidden]))
+def _without(held: KnownThread, hidden: Collection[str]) -> KnownThread:
+    return KnownThread(messages=tuple([one for one in held.messages if one.id not in hidden]))
 
 
-def _asked_with(run: RunRecord) -> tuple[str, ...]:
+def _input_message_ids(run: RunRecord) -> tuple[str, ...]:
     """The ids of the messages that a run was to answer."""
     return run.request.input_message_ids if run.request is not None else ()
 
@@ -145,52 +155,52 @@ def _is_of(latest: RunRecord, asked: RunAgentInput) -> bool:
     return latest.transport_request_id == asked.run_id
 
 
-def _is_at_work(latest: RunRecord, taken: Taken) -> bool:
-    """Whether the message to answer once more is being answered: the client has lost the stream."""
-    return latest.status in _AT_WORK and taken.intake.rewind_to in _asked_with(latest)
+def _is_at_work(latest: RunRecord, taken: IngestResult) -> bool:
+    """Whether the run that answers this message is still open: the client has lost its stream."""
+    return latest.status in _AT_WORK and taken.intake.rewind_to in _input_message_ids(latest)
 
 
 # -- a thread ---------------------------------------------------------------------------------
 
 
-async def connect(call: Call) -> ASGIApp:
-    """Tell a client of a thread: its messages and state, then its open run. A thread that no one
-    has begun has none: clients ask for it before their first message."""
-    thread_id = call.names.new(call.path("thread"))
-    if await existing(call, thread_id) is not None:
+async def connect(call: ApiCall) -> ASGIApp:
+    """Stream a thread: its messages and state, then its open run. A thread that does not exist yet
+    has none: clients connect to it before their first message."""
+    thread_id = call.ids.new(call.path("thread"))
+    if await load_visible_thread(call, thread_id) is not None:
         return await _watch(call, thread_id)
-    outside = call.names.outside(thread_id)
-    nothing = Watched(thread_id=outside, client_run_id="none", run_id="", is_told=True)
+    outside = call.ids.outside(thread_id)
+    nothing = WatchedRun(thread_id=outside, client_run_id="none", run_id="", sends_history=True)
     encoder = AgUiEncoder(_replace(nothing, is_1_0=_is_1_0(call, None)))
-    return _frames([*encoder.start(), *encoder.rest(())])
+    return _frames([*encoder.start(), *encoder.end(())])
 
 
-async def _watch(call: Call, thread_id: str, asked: RunAgentInput | None = None) -> ASGIApp:
+async def _watch(call: ApiCall, thread_id: str, asked: RunAgentInput | None = None) -> ASGIApp:
     context = await call.runtime.store.load_context(thread_id)
     if context is None:
-        raise unknown("thread")
+        raise not_found_error("thread")
     record = await _run_to_watch(call, context)
     agent_id = record.agent_id if record is not None else ""
     shown = await with_media(call, await _with_edits(call, thread_id, _in_view(context)))
-    watched = Watched(
-        thread_id=call.names.outside(thread_id),
+    watched = WatchedRun(
+        thread_id=call.ids.outside(thread_id),
         client_run_id=_client_run_id(record, asked),
-        run_id=call.names.outside(record.run_id) if record is not None else "",
+        run_id=call.ids.outside(record.run_id) if record is not None else "",
         agent_id=agent_id,
         messages=await _with_delegates(call, thread_id, wire_messages(shown)),
         state=_state_of(context, _public_keys(call, agent_id)),
-        is_told=True,
+        sends_history=True,
         is_1_0=_is_1_0(call, asked),
     )
     if record is None or _is_at_rest(record, context):
         encoder = AgUiEncoder(watched)
         waiting = record.waiting if record is not None else None
-        tickets = [call.names.question(ticket) for ticket in waiting.tickets] if waiting else []
-        return _frames([*encoder.start(), *encoder.rest(tickets)])
+        tickets = [call.ids.question(ticket) for ticket in waiting.tickets] if waiting else []
+        return _frames([*encoder.start(), *encoder.end(tickets)])
     return await _stream(call, record, context.thread.event_count, watched)
 
 
-async def _run_to_watch(call: Call, context: ThreadContext) -> RunRecord | None:
+async def _run_to_watch(call: ApiCall, context: ThreadContext) -> RunRecord | None:
     """The open run, else the next one that was submitted, else the latest."""
     latest = context.open_run
     if latest is not None and latest.status is not RunStatus.DONE:
@@ -200,7 +210,7 @@ async def _run_to_watch(call: Call, context: ThreadContext) -> RunRecord | None:
 
 
 def _is_at_rest(record: RunRecord, context: ThreadContext) -> bool:
-    """Whether nothing is to come of a run: it is over, or waits and was told nothing yet."""
+    """Whether a run has no more events to come: it is over, or waits and has no new commands."""
     if record.status is RunStatus.WAITING:
         return not any(c.run_id in (None, record.run_id) for c in context.commands)
     return record.status is RunStatus.DONE
@@ -219,27 +229,27 @@ def _in_view(context: ThreadContext) -> list[Message]:
     return found
 
 
-async def _with_edits(call: Call, thread_id: str, messages: list[Message]) -> list[Message]:
+async def _with_edits(call: ApiCall, thread_id: str, messages: list[Message]) -> list[Message]:
     """The messages, with the arguments of calls as their approvers have changed them."""
-    query = TicketQuery(thread_id=thread_id, limit=_MANY)
+    query = TicketQuery(thread_id=thread_id, limit=_MAX_RESULTS)
     tickets = (await call.runtime.list_tickets(query)).items
     return with_edits(messages, tickets)
 
 
 async def _with_delegates(
-    call: Call, thread_id: str, messages: list[WireMessage]
+    call: ApiCall, thread_id: str, messages: list[WireMessage]
 ) -> list[WireMessage]:
-    """The messages, with those of delegates behind the calls that the delegates work for."""
-    query = ThreadQuery(ancestor_thread_id=thread_id, limit=_MANY)
-    beneath = (await call.runtime.list_threads(query)).items
-    for thread in sorted(beneath, key=lambda thread: thread.created_at):
+    """The messages, with those of delegates behind the calls that started them."""
+    query = ThreadQuery(ancestor_thread_id=thread_id, limit=_MAX_RESULTS)
+    descendants = (await call.runtime.list_threads(query)).items
+    for thread in sorted(descendants, key=lambda thread: thread.created_at):
         run = await call.runtime.store.latest_run(thread.id)
         asked = run.request if run is not None else None
         if run is None or asked is None or asked.parent_tool_call_id is None:
             continue
         log = await _with_edits(call, thread.id, list(await call.runtime.messages(thread.id)))
         told = [message for message in log if message.role is not MessageRole.USER]
-        tag = call.names.outside(run.run_id)
+        tag = call.ids.outside(run.run_id)
         theirs = [{**message, "subagentRunId": tag} for message in wire_messages(told)]
         messages = behind_call(messages, asked.parent_tool_call_id, theirs)
     return messages
@@ -251,7 +261,7 @@ def _client_run_id(record: RunRecord | None, asked: RunAgentInput | None) -> str
     return (record.transport_request_id or record.run_id) if record is not None else "none"
 
 
-def _is_1_0(call: Call, asked: RunAgentInput | None) -> bool:
+def _is_1_0(call: ApiCall, asked: RunAgentInput | None) -> bool:
     if asked is not None:
         return asked.protocol_version == PROTOCOL_VERSION
     return call.request.query_params.get("protocolVersion") == PROTOCOL_VERSION
@@ -261,9 +271,9 @@ def _is_1_0(call: Call, asked: RunAgentInput | None) -> bool:
 
 
 async def _stream(
-    call: Call, run: RunRecord, after: int, watched: Watched, held: Known | None = None
-) -> EventStream[RunEvent]:
-    """An answer that tells of a run until it ends or pauses. With `held`, what the log had before
+    call: ApiCall, run: RunRecord, after: int, watched: WatchedRun, held: KnownThread | None = None
+) -> SseResponse[RunEvent]:
+    """A stream of a run until it ends or pauses. With `held`, the messages that the log had before
     the run, it begins with the log as it is when the run starts."""
     is_last = until_run_ends(watched.run_id)
     events = follow_run(call, run, after=after)
@@ -271,18 +281,18 @@ async def _stream(
         events = EventFollower(_with_log(call, run, events, watched, held))
     if public := _public_keys(call, watched.agent_id):
         events = EventFollower(_with_state(call, run.thread_id, events, is_last, public))
-    leaving = await on_leave(call, run.thread_id, run.thread_id)
-    return EventStream(
+    leaving = await leave_callback(call, run.thread_id, run.thread_id)
+    return SseResponse(
         events, AgUiEncoder(watched), is_last=is_last, cut_when_closed=True, on_leave=leaving
     )
 
 
 async def _with_log(
-    call: Call, run: RunRecord, events: EventFollower, watched: Watched, held: Known
+    call: ApiCall, run: RunRecord, events: EventFollower, watched: WatchedRun, held: KnownThread
 ) -> AsyncGenerator[list[RunEvent], None]:
-    """The events, and before the first one of the run the log as it is then, if the client has
-    not all of it. An earlier run has ended by then: an answer of which the client has read a part
-    is in the log, or was taken back. What the run says itself comes as its events."""
+    """The events, and before the first event of the run the log as it is then, if the client does
+    not have all of it. An earlier run has ended by then: an answer of which the client has read a
+    part is in the log, or was taken back. The run's own messages come as its events."""
     before = {message.id for message in held.messages}
     is_due = True
     async with aclosing(events):
@@ -294,7 +304,7 @@ async def _with_log(
             is_due = False
             log = [
                 message
-                for message in (await known(call, run.thread_id)).messages
+                for message in (await load_known(call, run.thread_id)).messages
                 if message.id in before or message.produced_by_run_id() != run.run_id
             ]
             if is_current(watched.messages, wire_messages(log)):
@@ -302,22 +312,22 @@ async def _with_log(
                 continue
             shown = await with_media(call, await _with_edits(call, run.thread_id, log))
             whole = _replace(first, seq=None, event=MessagesSnapshot(messages=tuple(shown)))
-            place = batch.index(first)
-            yield [*batch[:place], whole, *batch[place:]]
+            index = batch.index(first)
+            yield [*batch[:index], whole, *batch[index:]]
 
 
 async def _with_state(
-    call: Call,
+    call: ApiCall,
     thread_id: str,
     events: EventFollower,
     is_last: Callable[[RunEvent], bool],
     public: Collection[str],
 ) -> AsyncGenerator[list[RunEvent], None]:
-    """The events, and before the last one the state as it is then: a client that has missed changes
-    of it has it whole in the end."""
+    """The events, and before the last one the whole state as it is then, for a client that has
+    missed changes of it."""
     async with aclosing(events):
         async for batch in events.batches():
-            last = next((place for place, event in enumerate(batch) if is_last(event)), None)
+            last = next((index for index, event in enumerate(batch) if is_last(event)), None)
             context = None
             if last is not None:
                 context = await call.runtime.store.load_context(thread_id, tail=0)
@@ -334,8 +344,8 @@ def _state_of(context: ThreadContext, public: Collection[str]) -> dict[str, Json
     return {name: stored[name] for name in public if name in stored}
 
 
-def _public_keys(call: Call, agent_id: str) -> list[str]:
-    agent = _resolved(call, agent_id)
+def _public_keys(call: ApiCall, agent_id: str) -> list[str]:
+    agent = _resolve_agent(call, agent_id)
     keys = agent.env.keys if isinstance(agent, ResolvedAgent) else {}
     return sorted(name for name, known in keys.items() if known.key.public and known.persistent)
 
@@ -343,17 +353,17 @@ def _public_keys(call: Call, agent_id: str) -> list[str]:
 # -- an agent ---------------------------------------------------------------------------------
 
 
-async def describe(call: Call) -> ASGIApp:
-    """What an agent can do."""
+async def describe(call: ApiCall) -> ASGIApp:
+    """The capabilities of an agent."""
     agent_id = _agent_id(call)
-    agent = _resolved(call, agent_id)
+    agent = _resolve_agent(call, agent_id)
     if agent is None:
-        raise unknown("agent")
+        raise not_found_error("agent")
     tools = agent.descriptors if isinstance(agent, ResolvedAgent) else ()
     return JsonResponse(capabilities(agent.spec, tools))
 
 
-def _resolved(call: Call, agent_id: str) -> ResolvedExecution | None:
+def _resolve_agent(call: ApiCall, agent_id: str) -> ResolvedExecution | None:
     """An agent that the client may use; `None` if there is none."""
     mine, agents = call.principal.agents, call.runtime.engine.registry.snapshot()
     may_use = mine is None or agent_id in mine
@@ -362,19 +372,19 @@ def _resolved(call: Call, agent_id: str) -> ResolvedExecution | None:
     )
 
 
-def _agent_id(call: Call) -> str:
+def _agent_id(call: ApiCall) -> str:
     """The agent that the path names, or else the only one."""
     named = call.request.path_params.get("agent")
     agents = call.runtime.engine.registry.snapshot().agent_ids()
     if named is None and len(agents) == 1:
         return agents[0]
     if named is None:
-        raise Refused(400, "agent_not_named", "name the agent: /v1/ag-ui/agents/<agent>")
+        raise RequestRefused(400, "agent_not_named", "name the agent: /v1/ag-ui/agents/<agent>")
     return str(named)
 
 
 def _frames(chunks: Iterable[Json]) -> Response:
-    """A stream that is over at once."""
+    """A response with these chunks alone."""
     body = b"".join(data_frame(chunk) for chunk in chunks)
     return Response(body, headers={k.decode(): v.decode() for k, v in HEADERS})
 

@@ -1,4 +1,4 @@
-"""`/v1/agents`: what can be asked."""
+"""`/v1/agents`: the agents that the caller may use."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 from starlette.types import ASGIApp
 
 from awaken.core.spec import AgentSpec
-from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import UNKNOWN, Refused
-from awaken.server.response_types import PageView, View
+from awaken.server.call import ApiCall, JsonResponse
+from awaken.server.errors import NOT_FOUND, RequestRefused
+from awaken.server.response_types import PageView, ResponsePart
 from awaken.server.route import KeyRole, Route
 
 _ANYONE = (KeyRole.INVOKE, KeyRole.READ, KeyRole.DECIDE, KeyRole.INSPECT)
 
 
-class AgentView(View, frozen=True, kw_only=True):
+class AgentView(ResponsePart, frozen=True, kw_only=True):
     """An agent. `input` are the kinds of content that its model reads, such as `text` and `image`;
     null: its model does not say. With an `output_schema`, its answers are JSON of that schema, else
     text."""
@@ -26,7 +26,7 @@ class AgentView(View, frozen=True, kw_only=True):
     output_schema: dict[str, Any] | None
 
 
-def _view(call: Call, spec: AgentSpec) -> AgentView:
+def _view(call: ApiCall, spec: AgentSpec) -> AgentView:
     return AgentView(
         id=spec.id,
         description=spec.description,
@@ -35,18 +35,18 @@ def _view(call: Call, spec: AgentSpec) -> AgentView:
     )
 
 
-async def list_agents(call: Call) -> ASGIApp:
+async def list_agents(call: ApiCall) -> ASGIApp:
     return JsonResponse(PageView(items=tuple(_view(call, spec) for spec in _visible(call))))
 
 
-async def get_agent(call: Call) -> ASGIApp:
+async def get_agent(call: ApiCall) -> ASGIApp:
     for spec in _visible(call):
         if spec.id == call.path("agent"):
             return JsonResponse(_view(call, spec))
-    raise Refused(404, "agent_not_found", UNKNOWN.format("agent"))
+    raise RequestRefused(404, "agent_not_found", NOT_FOUND.format("agent"))
 
 
-def _visible(call: Call) -> list[AgentSpec]:
+def _visible(call: ApiCall) -> list[AgentSpec]:
     mine = call.principal.agents
     return [spec for spec in call.runtime.agents if mine is None or spec.id in mine]
 

@@ -1,4 +1,4 @@
-"""The routes of the AI SDK: what `useChat` of the versions 6 and 7 asks for.
+"""The routes of the AI SDK, as `useChat` of the versions 6 and 7 calls them.
 
 A chat is a thread, and one run of it is one message of the agent. The edge answers errors of these
 routes with plain text, because the client shows the text of such an answer to people.
@@ -18,37 +18,45 @@ from awaken.core.run import RunRecord
 from awaken.core.store.threads import RunQuery, TicketQuery
 from awaken.core.suspension import Ticket, TicketStatus
 from awaken.runtime.live.tree import follow_tree
-from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import unknown
+from awaken.server.call import ApiCall, JsonResponse
+from awaken.server.errors import not_found_error
 from awaken.server.lookup import READERS
 from awaken.server.protocols.ai_sdk.encode import AiSdkEncoder
 from awaken.server.protocols.ai_sdk.history import History, frontend_of
 from awaken.server.protocols.ai_sdk.ingest import ingest
 from awaken.server.protocols.ai_sdk.request import ChatRequest, major_version, read_request
-from awaken.server.protocols.base import Known
+from awaken.server.protocols.base import KnownThread
 from awaken.server.route import CHAT_LIMIT, KeyRole, Route
-from awaken.server.run_events import event_before, find_open_run, follow_run, on_leave, with_media
-from awaken.server.sse import EventStream
-from awaken.server.submit import carry_out, existing, known
+from awaken.server.run_events import (
+    event_before,
+    find_open_run,
+    follow_run,
+    leave_callback,
+    with_media,
+)
+from awaken.server.sse import SseResponse
+from awaken.server.submit import carry_out, load_known, load_visible_thread
 
 DOCS = "https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol"
 VERSION_HEADER = "x-ai-sdk-version"
 HEADERS = [(b"x-vercel-ai-ui-message-stream", b"v1")]
 DONE = b"data: [DONE]\n\n"
 _PAGE = 200
-_MANY = 1_000
+_MAX_RESULTS = 1_000
 
 
-async def send(call: Call) -> ASGIApp:
-    """Take a message or an answer, and stream what comes of it."""
+async def send(call: ApiCall) -> ASGIApp:
+    """Submit a message or an answer, and stream the run."""
     request = read_request(call.body)
-    thread = call.names.new(request.id)
+    thread = call.ids.new(request.id)
     agent = call.request.path_params.get("agent")
-    asked = ingest(request, await _known(call, thread, request), thread_id=thread, agent_id=agent)
+    asked = ingest(
+        request, await _load_known(call, thread, request), thread_id=thread, agent_id=agent
+    )
     taken = await carry_out(call, asked)
     run = await call.runtime.find_run(taken.run_id)
     if run is None:
-        raise unknown("chat")
+        raise not_found_error("chat")
     version = call.request.headers.get(VERSION_HEADER) or request.ai_sdk_version
     after = taken.cursor
     if asked.messages and asked.decisions:
@@ -57,15 +65,15 @@ async def send(call: Call) -> ASGIApp:
     return await _stream(call, run, after=after, ends_behind=taken.cursor, version=version)
 
 
-async def _known(call: Call, thread: str, request: ChatRequest) -> Known:
-    """What the store has of a chat. A request that ends with an agent's message answers that run,
-    perhaps for the second time."""
-    held = await known(call, thread)
+async def _load_known(call: ApiCall, thread: str, request: ChatRequest) -> KnownThread:
+    """The messages and tickets that the store has of a chat. A request that ends with an agent's
+    message answers that run, perhaps for the second time."""
+    held = await load_known(call, thread)
     run_id = request.messages[-1].id if request.messages else None
     told = {message.produced_by_run_id() for message in held.messages}
     if run_id is None or run_id not in told:
         return held
-    asked = await _tickets(call, TicketQuery(thread_id=thread, run_id=run_id, limit=_MANY))
+    asked = await _tickets(call, TicketQuery(thread_id=thread, run_id=run_id, limit=_MAX_RESULTS))
     named = {ticket.key for ticket in held.tickets}
     still_open = [one for one in asked if one.status is TicketStatus.OPEN and one.key not in named]
     closed = [one for one in asked if one.status is not TicketStatus.OPEN]
@@ -73,7 +81,7 @@ async def _known(call: Call, thread: str, request: ChatRequest) -> Known:
     return msgspec.structs.replace(held, tickets=tickets, closed=tuple(closed))
 
 
-async def _tickets(call: Call, query: TicketQuery) -> list[Ticket]:
+async def _tickets(call: ApiCall, query: TicketQuery) -> list[Ticket]:
     found: list[Ticket] = []
     while True:
         page = await call.runtime.list_tickets(query)
@@ -83,18 +91,18 @@ async def _tickets(call: Call, query: TicketQuery) -> list[Ticket]:
         query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
-async def _before_run(call: Call, run: RunRecord) -> int:
+async def _before_run(call: ApiCall, run: RunRecord) -> int:
     """The number of the event before the run's first one."""
     thread = await call.runtime.store.load_thread(run.thread_id)
     if thread is None:
-        raise unknown("chat")
+        raise not_found_error("chat")
     return await event_before(call.runtime.store, thread, run)
 
 
-async def resume(call: Call) -> ASGIApp:
+async def resume(call: ApiCall) -> ASGIApp:
     """Stream the open run once more from its beginning; 204 if there is none."""
-    thread = call.names.new(call.path("chat"))
-    await existing(call, thread)
+    thread = call.ids.new(call.path("chat"))
+    await load_visible_thread(call, thread)
     found = await find_open_run(call.runtime.store, thread)
     if found is None:
         return Response(status_code=204)
@@ -105,11 +113,11 @@ async def resume(call: Call) -> ASGIApp:
 
 
 async def _stream(
-    call: Call, run: RunRecord, *, after: int, ends_behind: int, version: int | str | None
-) -> EventStream[RunEvent]:
+    call: ApiCall, run: RunRecord, *, after: int, ends_behind: int, version: int | str | None
+) -> SseResponse[RunEvent]:
     """Follow a run from event `after`, until it ends or pauses behind event `ends_behind`."""
     encoder = AiSdkEncoder(
-        thread_id=call.names.outside(run.thread_id),
+        thread_id=call.ids.outside(run.thread_id),
         run_id=run.run_id,
         agent_id=run.agent_id,
         frontend=frontend_of(run),
@@ -120,42 +128,42 @@ async def _stream(
         is_new = told.seq is None or told.seq > ends_behind
         return told.run_id == run.run_id and is_new and is_terminal(told.event)
 
-    return EventStream(
+    return SseResponse(
         follow_run(call, run, after=after),
         encoder,
         is_last=is_last,
         headers=HEADERS,
         end=DONE,
         cut_when_closed=True,
-        on_leave=await on_leave(call, run.run_id, run.thread_id),
+        on_leave=await leave_callback(call, run.run_id, run.thread_id),
     )
 
 
-async def cancel(call: Call) -> ASGIApp:
-    """Cancel the open run, with everything that it has started."""
+async def cancel(call: ApiCall) -> ASGIApp:
+    """Cancel the open run, with all runs that it has started."""
     # A key that may only invoke cancels its own runs.
     thread = await _existing(call, (KeyRole.DECIDE,))
     receipt = await call.runtime.cancel(thread, principal=call.principal)
     return JsonResponse({"cancelled": bool(receipt)})
 
 
-async def messages(call: Call) -> ASGIApp:
-    """The messages of a chat, for a page that is loaded. The message of a run that works is not
-    among them: resuming its stream brings it whole. What it was asked is, begun or not."""
+async def messages(call: ApiCall) -> ASGIApp:
+    """The messages of a chat, for a page that is loaded. The message of an open run is left out:
+    resuming its stream brings it whole. The messages that the run is to answer are included."""
     store, thread = call.runtime.store, await _existing(call)
     working = await find_open_run(store, thread)
     left_out = working.run.run_id if working is not None else None
     runs = [run for run in await _runs(call, thread) if run.run_id != left_out]
-    history = History(call.names.outside(thread), runs)
+    history = History(call.ids.outside(thread), runs)
     async with aclosing(follow_tree(store, call.runtime.engine.bus, thread, live=False)) as events:
         async for told in events:
-            history.read(call.names.event(told))
+            history.read(call.ids.event(told))
     log = await call.runtime.messages(thread)
-    shown = working.in_view(log) if working is not None else log
+    shown = working.list_visible(log) if working is not None else log
     return JsonResponse(history.messages(await with_media(call, shown)))
 
 
-async def _runs(call: Call, thread: str) -> list[RunRecord]:
+async def _runs(call: ApiCall, thread: str) -> list[RunRecord]:
     found: list[RunRecord] = []
     query = RunQuery(thread_id=thread, limit=_PAGE)
     while True:
@@ -166,11 +174,11 @@ async def _runs(call: Call, thread: str) -> list[RunRecord]:
         query = RunQuery(thread_id=thread, limit=_PAGE, cursor=page.cursor)
 
 
-async def _existing(call: Call, see_all: tuple[KeyRole, ...] = READERS) -> str:
+async def _existing(call: ApiCall, see_all: tuple[KeyRole, ...] = READERS) -> str:
     """The id inside of the chat that the path names, if there is one."""
-    thread = call.names.inside(call.path("chat"))
-    if await existing(call, thread, see_all) is None:
-        raise unknown("chat")
+    thread = call.ids.inside(call.path("chat"))
+    if await load_visible_thread(call, thread, see_all) is None:
+        raise not_found_error("chat")
     return thread
 
 

@@ -13,12 +13,12 @@ from awaken.core.run import CancelOutcome, CancelReceipt
 from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import Ticket, TicketStatus, ToolCallResume
 from awaken.errors import ArgumentsRefused, InvalidResume
-from awaken.server.call import Call, JsonResponse
-from awaken.server.client_ids import Names
-from awaken.server.errors import Refused, unknown
+from awaken.server.call import ApiCall, JsonResponse
+from awaken.server.client_ids import ClientIds
+from awaken.server.errors import RequestRefused, not_found_error
 from awaken.server.lookup import DECIDERS, READERS, find_run
-from awaken.server.request_types import DecisionGiven, Given, MessagesGiven, Seconds
-from awaken.server.response_types import TicketView, View
+from awaken.server.request_types import DecisionGiven, MessagesGiven, RequestPart, Seconds
+from awaken.server.response_types import ResponsePart, TicketView
 from awaken.server.route import KeyRole, Route
 from awaken.server.routes.runs import idempotency_key
 from awaken.server.submit import check_may_answer, parse_messages
@@ -27,13 +27,13 @@ CANCEL_DEADLINE = 10.0
 DecisionsGiven = Annotated[tuple[DecisionGiven, ...], Meta(min_length=1, max_length=1_000)]
 
 
-class CancelAsked(Given, frozen=True, kw_only=True):
+class CancelAsked(RequestPart, frozen=True, kw_only=True):
     """`deadline` is how many seconds the receipt may take."""
 
     deadline: Seconds = CANCEL_DEADLINE
 
 
-class ReceiptItem(View, frozen=True, kw_only=True):
+class ReceiptItem(ResponsePart, frozen=True, kw_only=True):
     """A run, task or call that the cancel reached: it was stopped, had finished, or it is unknown
     whether it still runs."""
 
@@ -45,7 +45,7 @@ class ReceiptItem(View, frozen=True, kw_only=True):
     note: str | None
 
 
-class Receipt(View, frozen=True, kw_only=True):
+class Receipt(ResponsePart, frozen=True, kw_only=True):
     """What a cancel reached. It is not `accepted` if no run was open."""
 
     accepted: bool
@@ -53,16 +53,16 @@ class Receipt(View, frozen=True, kw_only=True):
     items: tuple[ReceiptItem, ...]
 
     @classmethod
-    def of(cls, receipt: CancelReceipt, names: Names) -> Receipt:
+    def of(cls, receipt: CancelReceipt, ids: ClientIds) -> Receipt:
         return cls(
             accepted=receipt.accepted,
             complete=receipt.complete,
             items=tuple(
                 ReceiptItem(
                     kind=item.kind,
-                    id=names.outside(item.id),
+                    id=ids.outside(item.id),
                     name=item.name,
-                    run_id=names.outside(item.run_id),
+                    run_id=ids.outside(item.run_id),
                     outcome=item.outcome,
                     note=item.note,
                 )
@@ -71,13 +71,13 @@ class Receipt(View, frozen=True, kw_only=True):
         )
 
 
-class MessagesSent(View, frozen=True, kw_only=True):
+class MessagesSent(ResponsePart, frozen=True, kw_only=True):
     """How many messages a run was given."""
 
     sent: int
 
 
-class Decided(View, frozen=True, kw_only=True):
+class Decided(ResponsePart, frozen=True, kw_only=True):
     """The keys of the tickets that were answered, and whether the run goes on now; otherwise it
     does when a node takes it up."""
 
@@ -85,12 +85,12 @@ class Decided(View, frozen=True, kw_only=True):
     goes_on: bool
 
 
-async def send(call: Call) -> ASGIApp:
+async def send(call: ApiCall) -> ASGIApp:
     given: MessagesGiven = call.body
     run, _ = await find_run(call, call.path("run"), READERS)
     messages = parse_messages(call, given.messages)
     if not await call.runtime.send(run.run_id, messages, principal=call.principal):
-        raise Refused(
+        raise RequestRefused(
             409,
             "not_running",
             "no node works on the run",
@@ -99,26 +99,26 @@ async def send(call: Call) -> ASGIApp:
     return JsonResponse(MessagesSent(sent=len(messages)), status_code=202)
 
 
-async def cancel(call: Call) -> ASGIApp:
+async def cancel(call: ApiCall) -> ASGIApp:
     asked: CancelAsked = call.query
     # A key that may only invoke cancels its own runs.
     run, _ = await find_run(call, call.path("run"), (KeyRole.DECIDE,))
     receipt = await call.runtime.cancel(
         run.run_id, deadline=asked.deadline, principal=call.principal
     )
-    shown = Receipt.of(receipt, call.names)
+    shown = Receipt.of(receipt, call.ids)
     return JsonResponse(shown, status_code=200 if shown.complete else 202)
 
 
-async def decide(call: Call) -> ASGIApp:
+async def decide(call: ApiCall) -> ASGIApp:
     given: tuple[DecisionGiven, ...] = call.body
     run, _ = await find_run(call, call.path("run"), DECIDERS)
     asked = {ticket.key: ticket for ticket in await _tickets(call, run.run_id)}
     if len({one.ticket for one in given}) < len(given):
-        raise Refused(400, "bad_request", "a ticket is answered twice")
+        raise RequestRefused(400, "bad_request", "a ticket is answered twice")
     for one in given:
         if one.ticket not in asked:
-            raise unknown("ticket")
+            raise not_found_error("ticket")
         check_may_answer(call, asked[one.ticket])
     id = idempotency_key(call) or ""
     try:
@@ -147,23 +147,23 @@ def _answer(given: DecisionGiven, id: str) -> ToolCallResume:
 
 
 async def _refusal(
-    call: Call, run_id: str, given: tuple[DecisionGiven, ...], error: InvalidResume
-) -> Refused:
-    """Why an answer was refused, with the ticket as it is now."""
+    call: ApiCall, run_id: str, given: tuple[DecisionGiven, ...], error: InvalidResume
+) -> RequestRefused:
+    """The refusal of an answer, with the ticket as it is now."""
     now = {ticket.key: ticket for ticket in await _tickets(call, run_id)}
     for one in given:
         ticket = now.get(one.ticket)
-        code = _fault(ticket, one) if ticket is not None else None
+        code = _refusal_code(ticket, one) if ticket is not None else None
         if isinstance(error, ArgumentsRefused) and one.ticket == error.ticket:
             code = "invalid_arguments"
         if ticket is not None and code is not None:
-            shown = to_json(TicketView.of_ticket(ticket, call.names))
-            return Refused(409, code, str(error), ticket=shown)
-    return Refused(409, "decision_refused", str(error))
+            shown = to_json(TicketView.of_ticket(ticket, call.ids))
+            return RequestRefused(409, code, str(error), ticket=shown)
+    return RequestRefused(409, "decision_refused", str(error))
 
 
-def _fault(ticket: Ticket, given: DecisionGiven) -> str | None:
-    """What keeps a ticket from taking an answer."""
+def _refusal_code(ticket: Ticket, given: DecisionGiven) -> str | None:
+    """The reason why a ticket does not accept an answer, as an error code; `None` if it does."""
     if ticket.status is not TicketStatus.OPEN:
         return f"ticket_{ticket.status.value}"
     if ticket.expires_at is not None and ticket.expires_at < SYSTEM_CLOCK.now_ms():
@@ -171,7 +171,7 @@ def _fault(ticket: Ticket, given: DecisionGiven) -> str | None:
     return "question_changed" if given.digest != ticket.digest else None
 
 
-async def _tickets(call: Call, run_id: str) -> tuple[Ticket, ...]:
+async def _tickets(call: ApiCall, run_id: str) -> tuple[Ticket, ...]:
     return (await call.runtime.list_tickets(TicketQuery(run_id=run_id, limit=1_000))).items
 
 

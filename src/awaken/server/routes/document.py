@@ -1,4 +1,4 @@
-"""`/v1/openapi.json`: the description of all routes."""
+"""`/v1/openapi.json`: the OpenAPI document of all routes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
-from awaken.server.call import Call, JsonResponse
+from awaken.server.call import ApiCall, JsonResponse
 from awaken.server.openapi import document
 from awaken.server.route import Route
 
 
-async def describe(call: Call) -> ASGIApp:
+async def describe(call: ApiCall) -> ASGIApp:
     state = call.request.app.state
     if not hasattr(state, "document"):
         state.document = document(state.routes)

@@ -1,4 +1,5 @@
-"""What a developer inspects of a step: the request to the model, and the state before and after."""
+"""The parts of a step that developers inspect: the request to the model, and the state before and
+after the step."""
 
 from __future__ import annotations
 
@@ -19,25 +20,25 @@ from awaken.errors import (
     TextGone,
 )
 from awaken.runtime.live.outline import StepOutline, outline
-from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import Refused, unknown
+from awaken.server.call import ApiCall, JsonResponse
+from awaken.server.errors import RequestRefused, not_found_error
 from awaken.server.lookup import find_run, find_ticket
-from awaken.server.request_types import Given
-from awaken.server.response_types import View
+from awaken.server.request_types import RequestPart
+from awaken.server.response_types import ResponsePart
 from awaken.server.route import KeyRole, Route
 from awaken.server.routes.steps import run_commits
 
 Source = Literal["log", "changed", "added"]
 
 
-class RequestAsked(Given, frozen=True, kw_only=True):
+class RequestAsked(RequestPart, frozen=True, kw_only=True):
     """`neutral` is the request as the agent's model got it; `provider` adds the body that its
     provider would get, without the key."""
 
     form: Literal["neutral", "provider"] = "neutral"
 
 
-class RequestView(View, frozen=True, kw_only=True):
+class RequestView(ResponsePart, frozen=True, kw_only=True):
     """The request that led to the answer of a step.
 
     `sources` says of each message whether it stands in the log as it is, was `changed`, or was
@@ -55,7 +56,7 @@ class RequestView(View, frozen=True, kw_only=True):
     provider_problem: str | None = None
 
 
-class StepState(View, frozen=True, kw_only=True):
+class StepState(ResponsePart, frozen=True, kw_only=True):
     """The state of the run's thread before a step and after it, by the names of its keys. The state
     after a step is the state before the next one."""
 
@@ -64,7 +65,7 @@ class StepState(View, frozen=True, kw_only=True):
     after: dict[str, Any]
 
 
-async def get_request(call: Call) -> ASGIApp:
+async def get_request(call: ApiCall) -> ASGIApp:
     asked: RequestAsked = call.query
     run, _ = await find_run(call, call.path("run"), (KeyRole.INSPECT,))
     step, _ = await _step(call, run)
@@ -73,7 +74,7 @@ async def get_request(call: Call) -> ASGIApp:
         manifest = await store.load_manifest(run.thread_id, step.message_id)
         request = await store.load_request(run.thread_id, step.message_id)
     except (NotFound, RequestNotKept, TextGone) as error:
-        raise Refused(404, "request_not_kept", str(error)) from None
+        raise RequestRefused(404, "request_not_kept", str(error)) from None
     body, problem = _preview(call, run, step, request) if asked.form == "provider" else (None, None)
     settings = manifest.settings
     return JsonResponse(
@@ -91,15 +92,15 @@ async def get_request(call: Call) -> ASGIApp:
     )
 
 
-def _outside(call: Call, request: InferenceRequest) -> InferenceRequest:
+def _outside(call: ApiCall, request: InferenceRequest) -> InferenceRequest:
     """The request with the ids that this client sees."""
-    names, key = call.names, request.routing_key
+    ids, key = call.ids, request.routing_key
     if key is not None:
         key = msgspec.structs.replace(
-            key, thread_id=names.outside_if(key.thread_id), run_id=names.outside_if(key.run_id)
+            key, thread_id=ids.outside_if(key.thread_id), run_id=ids.outside_if(key.run_id)
         )
     return msgspec.structs.replace(
-        request, messages=[names.message(one) for one in request.messages], routing_key=key
+        request, messages=[ids.message(one) for one in request.messages], routing_key=key
     )
 
 
@@ -114,7 +115,7 @@ def _sources(manifest: RequestManifest) -> tuple[Source, ...]:
 
 
 def _preview(
-    call: Call, run: RunRecord, step: StepOutline, request: InferenceRequest
+    call: ApiCall, run: RunRecord, step: StepOutline, request: InferenceRequest
 ) -> tuple[Json, str | None]:
     try:
         return call.runtime.preview(step.agent_id or run.agent_id, request), None
@@ -122,14 +123,14 @@ def _preview(
         return None, str(error)
 
 
-async def get_state(call: Call) -> ASGIApp:
+async def get_state(call: ApiCall) -> ASGIApp:
     run, thread = await find_run(call, call.path("run"), (KeyRole.INSPECT,))
     step, following = await _step(call, run)
     store = call.runtime.store
 
     async def state_at(seq: int) -> dict[str, Any]:
         found = (await store.state_at(thread.id, seq)).extensions if seq > 0 else {}
-        return call.names.values(found, thread.id)
+        return call.ids.values(found, thread.id)
 
     if following is not None:
         last = following.seq - 1
@@ -142,30 +143,30 @@ async def get_state(call: Call) -> ASGIApp:
     return JsonResponse(StepState(step=step.step, before=before, after=after))
 
 
-async def _step(call: Call, run: RunRecord) -> tuple[StepOutline, StepOutline | None]:
+async def _step(call: ApiCall, run: RunRecord) -> tuple[StepOutline, StepOutline | None]:
     """The step that the path names, and the one behind it if there is one."""
     number = call.path("step")
     if not number.isdecimal() or not 1 <= int(number) <= 2**31:
-        raise unknown("step")
+        raise not_found_error("step")
     rows = await outline(call.runtime.store, run.run_id, after_step=int(number) - 1, limit=2)
     if not rows or rows[0].step != int(number):
-        raise unknown("step")
+        raise not_found_error("step")
     return rows[0], rows[1] if len(rows) > 1 else None
 
 
-class ArgumentsGiven(Given, frozen=True, kw_only=True):
+class ArgumentsGiven(RequestPart, frozen=True, kw_only=True):
     """Arguments with which an approver would have a call made."""
 
     arguments: Any
 
 
-class ArgumentsChecked(View, frozen=True, kw_only=True):
+class ArgumentsChecked(ResponsePart, frozen=True, kw_only=True):
     """Why the tool refuses the arguments, in its own words; null if it takes them."""
 
     problem: str | None
 
 
-async def check_arguments(call: Call) -> ASGIApp:
+async def check_arguments(call: ApiCall) -> ASGIApp:
     given: ArgumentsGiven = call.body
     ticket = await find_ticket(call, call.path("ticket"))
     problem = None

@@ -14,8 +14,8 @@ from awaken.core.store.commands import Submitted
 from awaken.core.store.threads import RunQuery
 from awaken.errors import NotFound, RunAbandoned
 from awaken.ids import UUID7
-from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import Refused
+from awaken.server.call import ApiCall, JsonResponse
+from awaken.server.errors import RequestRefused
 from awaken.server.lookup import (
     READERS,
     find_run,
@@ -28,15 +28,15 @@ from awaken.server.protocols.base import Intake
 from awaken.server.request_types import (
     KEY,
     Count,
-    Given,
     Id,
     Line,
     NewRunAsked,
     PageSize,
+    RequestPart,
     RunAsked,
     Seconds,
 )
-from awaken.server.response_types import PageView, ResultView, RunView, View
+from awaken.server.response_types import PageView, ResponsePart, ResultView, RunView
 from awaken.server.route import KeyRole, Route
 from awaken.server.routes.events import StreamAsked, stream_events
 from awaken.server.submit import Extras, carry_out, parse_messages
@@ -44,13 +44,13 @@ from awaken.server.submit import Extras, carry_out, parse_messages
 _READ = (KeyRole.INVOKE, KeyRole.READ)
 
 
-class SubmitQuery(Given, frozen=True, kw_only=True):
+class SubmitQuery(RequestPart, frozen=True, kw_only=True):
     """`wait` is how many seconds the answer may take, so that it can say how the run ended."""
 
     wait: Seconds = 0
 
 
-class RunsAsked(Given, frozen=True, kw_only=True):
+class RunsAsked(RequestPart, frozen=True, kw_only=True):
     """Which runs to list, newest first."""
 
     agent: Id | None = None
@@ -62,13 +62,13 @@ class RunsAsked(Given, frozen=True, kw_only=True):
     cursor: Line | None = None
 
 
-class RunDetailsAsked(Given, frozen=True, kw_only=True):
+class RunDetailsAsked(RequestPart, frozen=True, kw_only=True):
     """`details`: the answer has the run's request and its state, too."""
 
     details: bool = False
 
 
-class RunAccepted(View, frozen=True, kw_only=True):
+class RunAccepted(ResponsePart, frozen=True, kw_only=True):
     """A run that will be carried out; `events` is where to follow it, from `cursor` on."""
 
     run_id: str
@@ -78,18 +78,18 @@ class RunAccepted(View, frozen=True, kw_only=True):
     events: str
 
 
-async def submit_to_thread(call: Call) -> ASGIApp:
-    return await _submit(call, call.names.new(call.path("thread")))
+async def submit_to_thread(call: ApiCall) -> ASGIApp:
+    return await _submit(call, call.ids.new(call.path("thread")))
 
 
-async def submit(call: Call) -> ASGIApp:
+async def submit(call: ApiCall) -> ASGIApp:
     asked: NewRunAsked = call.body
     if asked.thread_id is not None:
-        return await _submit(call, call.names.new(asked.thread_id))
-    return await _submit(call, call.names.new(_new_thread(call)))
+        return await _submit(call, call.ids.new(asked.thread_id))
+    return await _submit(call, call.ids.new(_new_thread(call)))
 
 
-async def _submit(call: Call, thread_id: str) -> ASGIApp:
+async def _submit(call: ApiCall, thread_id: str) -> ASGIApp:
     asked: RunAsked = call.body
     at = asked.not_before
     taken = await carry_out(
@@ -98,7 +98,7 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
             thread_id=thread_id,
             agent_id=asked.agent_id,
             messages=parse_messages(call, asked.messages),
-            overrides=asked.overrides.overrides() if asked.overrides is not None else None,
+            settings=asked.settings.settings() if asked.settings is not None else None,
             frontend_tools=tuple(tool.descriptor() for tool in asked.frontend_tools),
             mode=asked.mode,
             key=idempotency_key(call),
@@ -120,14 +120,14 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
         try:
             result = await call.runtime.wait(taken.run_id, timeout=query.wait)
         except (TimeoutError, RunAbandoned, NotFound):
-            pass  # the run goes on, or waits for a node that has its agent
+            pass  # the run continues, or waits for a node that has its agent
         else:
-            return JsonResponse(ResultView.of(result, call.names))
-    return JsonResponse(_accepted(call, taken), status_code=202)
+            return JsonResponse(ResultView.of(result, call.ids))
+    return JsonResponse(_to_run_accepted(call, taken), status_code=202)
 
 
-def _accepted(call: Call, taken: Submitted) -> RunAccepted:
-    run_id, thread_id = call.names.outside(taken.run_id), call.names.outside(taken.thread_id)
+def _to_run_accepted(call: ApiCall, taken: Submitted) -> RunAccepted:
+    run_id, thread_id = call.ids.outside(taken.run_id), call.ids.outside(taken.thread_id)
     return RunAccepted(
         run_id=run_id,
         thread_id=thread_id,
@@ -137,36 +137,36 @@ def _accepted(call: Call, taken: Submitted) -> RunAccepted:
     )
 
 
-def _new_thread(call: Call) -> str:
+def _new_thread(call: ApiCall) -> str:
     """The id of a new thread. The same key from the same caller means the same thread: a key is
     known to its thread only."""
     key = idempotency_key(call)
     return UUID7.new() if key is None else f"k-{digest([call.principal.id, key])}"
 
 
-def idempotency_key(call: Call) -> str | None:
+def idempotency_key(call: ApiCall) -> str | None:
     """The key under which the request is carried out once.
 
     Raises:
-        Refused: it is empty, too long, or not one word.
+        RequestRefused: it is empty, too long, or not one word.
     """
     key = call.request.headers.get("idempotency-key")
     if key is not None and not re.fullmatch(KEY, key):
-        raise Refused(
+        raise RequestRefused(
             400, "bad_header", "an Idempotency-Key has 1 to 255 printable characters, no blanks"
         )
     return key
 
 
-async def list_runs(call: Call) -> ASGIApp:
+async def list_runs(call: ApiCall) -> ASGIApp:
     return await _list(call, None)
 
 
-async def list_runs_of_thread(call: Call) -> ASGIApp:
+async def list_runs_of_thread(call: ApiCall) -> ASGIApp:
     return await _list(call, (await find_thread(call, call.path("thread"))).id)
 
 
-async def _list(call: Call, thread_id: str | None) -> ASGIApp:
+async def _list(call: ApiCall, thread_id: str | None) -> ASGIApp:
     asked: RunsAsked = call.query
     parent = asked.parent_run_id
     query = RunQuery(
@@ -189,13 +189,15 @@ async def _list(call: Call, thread_id: str | None) -> ASGIApp:
     return JsonResponse(page_view(call, page, views))
 
 
-async def get(call: Call) -> ASGIApp:
+async def get(call: ApiCall) -> ASGIApp:
     asked: RunDetailsAsked = call.query
     run, _ = await find_run(call, call.path("run"))
     if asked.details:
         call.request.scope["is_audited"] = True
         if not call.has(KeyRole.INSPECT):
-            raise Refused(403, "missing_role", "the request and the state need the role inspect")
+            raise RequestRefused(
+                403, "missing_role", "the request and the state need the role inspect"
+            )
         store = call.runtime.store
         of_thread = await store.load_thread_state(run.thread_id)
         of_run = await store.load_run_state(run.run_id)

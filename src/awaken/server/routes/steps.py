@@ -17,26 +17,26 @@ from awaken.core.tool import Recover, ToolEffect
 from awaken.core.tool_context import ToolTraits
 from awaken.errors import AwakenError, InvalidCursor
 from awaken.runtime.live.outline import StepOutline, outline
-from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import unknown
+from awaken.server.call import ApiCall, JsonResponse
+from awaken.server.errors import not_found_error
 from awaken.server.lookup import find_run, find_thread
-from awaken.server.request_types import Count, Given, PageSize
-from awaken.server.response_types import View
+from awaken.server.request_types import Count, PageSize, RequestPart
+from awaken.server.response_types import ResponsePart
 from awaken.server.route import KeyRole, Route
 
 _PAGE = 100
-_MOST_COMMITS = 2_000
-"""How many commits of a step are read: one that waited for long may have as many."""
+_MAX_COMMITS = 2_000
+"""The most commits of a step that are read: a step that waited for long may have as many."""
 
 
-class OutlineAsked(Given, frozen=True, kw_only=True):
+class OutlineAsked(RequestPart, frozen=True, kw_only=True):
     """Which steps: those behind the step `after`, at most `limit`."""
 
     after: Count = 0
     limit: PageSize = 200
 
 
-class Outline(View, frozen=True, kw_only=True):
+class Outline(ResponsePart, frozen=True, kw_only=True):
     """The steps of a run, in order. `root_thread_id` is the thread at the top of its tree, by which
     the whole tree is followed."""
 
@@ -48,7 +48,7 @@ class Outline(View, frozen=True, kw_only=True):
     has_more: bool
 
 
-class LedgerLine(View, frozen=True, kw_only=True):
+class LedgerLine(ResponsePart, frozen=True, kw_only=True):
     """A line of the call ledger: at `at`, the call with this `key`, which never repeats, was in
     this `phase`. `effect` and `recovery` are what its tool declares, if it is known here."""
 
@@ -62,7 +62,7 @@ class LedgerLine(View, frozen=True, kw_only=True):
     recovery: Recover | None
 
 
-class StepView(View, frozen=True, kw_only=True):
+class StepView(ResponsePart, frozen=True, kw_only=True):
     """One step of a run: its row of the outline, its events, the messages that it wrote, and what
     the ledger says of its calls."""
 
@@ -72,13 +72,13 @@ class StepView(View, frozen=True, kw_only=True):
     ledger: tuple[LedgerLine, ...]
 
 
-class StateAsked(Given, frozen=True, kw_only=True):
+class StateAsked(RequestPart, frozen=True, kw_only=True):
     """When: after the event `at`, or now."""
 
     at: Count | None = None
 
 
-class StateView(View, frozen=True, kw_only=True):
+class StateView(ResponsePart, frozen=True, kw_only=True):
     """The state of a thread after the event `at`, by the names of its keys."""
 
     thread_id: str
@@ -86,16 +86,16 @@ class StateView(View, frozen=True, kw_only=True):
     state: dict[str, Any]
 
 
-async def get_outline(call: Call) -> ASGIApp:
+async def get_outline(call: ApiCall) -> ASGIApp:
     asked: OutlineAsked = call.query
     run, thread = await find_run(call, call.path("run"))
     items = await _steps(call, run, asked.after, asked.limit)
-    names = call.names
+    ids = call.ids
     return JsonResponse(
         Outline(
-            run_id=names.outside(run.run_id),
-            thread_id=names.outside(run.thread_id),
-            root_thread_id=thread.family if thread.parent_thread_id else names.outside(thread.id),
+            run_id=ids.outside(run.run_id),
+            thread_id=ids.outside(run.thread_id),
+            root_thread_id=thread.family if thread.parent_thread_id else ids.outside(thread.id),
             steps=run.steps,
             items=items,
             has_more=bool(items) and items[-1].step < run.steps,
@@ -103,33 +103,31 @@ async def get_outline(call: Call) -> ASGIApp:
     )
 
 
-async def get_step(call: Call) -> ASGIApp:
+async def get_step(call: ApiCall) -> ASGIApp:
     run, _ = await find_run(call, call.path("run"))
     number = call.path("step")
     if not number.isdecimal() or not 1 <= int(number) <= 2**31:
-        raise unknown("step")
+        raise not_found_error("step")
     rows = await _steps(call, run, int(number) - 1, 2)
     if not rows or rows[0].step != int(number):
-        raise unknown("step")
+        raise not_found_error("step")
     stop = rows[1].seq if len(rows) > 1 else None
     commits = await run_commits(call, run, rows[0].seq, stop)
-    events = [told for commit in commits for told in commit.events if told.run_id == run.run_id]
+    events = [event for commit in commits for event in commit.events if event.run_id == run.run_id]
     return JsonResponse(
         StepView(
             step=rows[0],
-            events=tuple(map(call.names.event, _between(events, rows[0].seq, stop))),
-            messages=tuple(
-                call.names.message(one) for commit in commits for one in commit.messages
-            ),
+            events=tuple(map(call.ids.event, _between(events, rows[0].seq, stop))),
+            messages=tuple(call.ids.message(one) for commit in commits for one in commit.messages),
             ledger=tuple(_ledger(call, rows[0].agent_id or run.agent_id, commits, rows[1:])),
         )
     )
 
 
 def _ledger(
-    call: Call, agent: str, commits: list[CommitView], following: Sequence[StepOutline]
+    call: ApiCall, agent: str, commits: list[CommitView], following: Sequence[StepOutline]
 ) -> Iterator[LedgerLine]:
-    """The lines of the commits that are not about calls of the step behind."""
+    """The ledger's lines in these commits, without those of calls of the following step."""
     other = following[0].message_id if following else ""
     for commit in commits:
         for entry in commit.calls:
@@ -148,22 +146,24 @@ def _ledger(
             )
 
 
-def _traits(call: Call, agent: str, tool: str) -> ToolTraits | None:
+def _traits(call: ApiCall, agent: str, tool: str) -> ToolTraits | None:
     try:
         return call.runtime.tool_traits(agent, tool)
     except AwakenError:
         return None
 
 
-async def _steps(call: Call, run: RunRecord, after: int, limit: int) -> tuple[StepOutline, ...]:
+async def _steps(call: ApiCall, run: RunRecord, after: int, limit: int) -> tuple[StepOutline, ...]:
     return tuple(await outline(call.runtime.store, run.run_id, after_step=after, limit=limit))
 
 
-async def run_commits(call: Call, run: RunRecord, seq: int, stop: int | None) -> list[CommitView]:
+async def run_commits(
+    call: ApiCall, run: RunRecord, seq: int, stop: int | None
+) -> list[CommitView]:
     """The run's commits from the one with event `seq` on, and before the one with event `stop`."""
     found: list[CommitView] = []
     after, last = seq - 1, 0
-    while len(found) < _MOST_COMMITS:
+    while len(found) < _MAX_COMMITS:
         page = await call.runtime.store.load_commits(run.thread_id, after=after, limit=_PAGE)
         fresh = [commit for commit in page if commit.position > last]
         for commit in fresh:
@@ -179,26 +179,26 @@ async def run_commits(call: Call, run: RunRecord, seq: int, stop: int | None) ->
 
 def _between(events: list[RunEvent], start: int, stop: int | None) -> list[RunEvent]:
     return [
-        told
-        for told in events
-        if (told.seq or 0) >= start and (stop is None or (told.seq or 0) < stop)
+        event
+        for event in events
+        if (event.seq or 0) >= start and (stop is None or (event.seq or 0) < stop)
     ]
 
 
-async def get_state(call: Call) -> ASGIApp:
+async def get_state(call: ApiCall) -> ASGIApp:
     asked: StateAsked = call.query
     thread = await find_thread(call, call.path("thread"), (KeyRole.INSPECT,))
     at, extensions = await _state(call, thread, asked.at)
     return JsonResponse(
         StateView(
-            thread_id=call.names.outside(thread.id),
+            thread_id=call.ids.outside(thread.id),
             at=at,
-            state=call.names.values(dict(extensions), thread.id),
+            state=call.ids.values(dict(extensions), thread.id),
         )
     )
 
 
-async def _state(call: Call, thread: Thread, at: int | None) -> tuple[int, dict[str, Any]]:
+async def _state(call: ApiCall, thread: Thread, at: int | None) -> tuple[int, dict[str, Any]]:
     store = call.runtime.store
     if at is None:
         return thread.event_count, (await store.load_thread_state(thread.id)).extensions

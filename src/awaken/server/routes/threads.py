@@ -16,29 +16,29 @@ from awaken.core.run import RunRecord
 from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery
 from awaken.core.thread import Thread
 from awaken.errors import InvalidRecord
-from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import Refused
+from awaken.server.call import ApiCall, JsonResponse
+from awaken.server.errors import RequestRefused
 from awaken.server.lookup import READERS, find_thread, may_see, page_view, visible_page
 from awaken.server.request_types import (
     Count,
     ForkAsked,
-    Given,
     Id,
     Line,
     PageSize,
+    RequestPart,
     ThreadAsked,
     ThreadChanges,
     whole,
 )
-from awaken.server.response_types import MessageView, PageView, ThreadView, View
+from awaken.server.response_types import MessageView, PageView, ResponsePart, ThreadView
 from awaken.server.route import KeyRole, Route
 
 _READ = (KeyRole.INVOKE, KeyRole.READ)
-_MANY = 500
+_MAX_RESULTS = 500
 _ONE = "/v1/threads/{thread}"
 
 
-class ThreadsAsked(Given, frozen=True, kw_only=True):
+class ThreadsAsked(RequestPart, frozen=True, kw_only=True):
     """Which threads to list: those whose latest run began or ended last come first."""
 
     parent_thread_id: Id | None = None
@@ -52,7 +52,7 @@ class ThreadsAsked(Given, frozen=True, kw_only=True):
     cursor: Line | None = None
 
 
-class DeletionAsked(Given, frozen=True, kw_only=True):
+class DeletionAsked(RequestPart, frozen=True, kw_only=True):
     """How to delete a thread: what becomes of threads that it has started, and whether runs that
     have no owner and are not over go with it."""
 
@@ -60,7 +60,7 @@ class DeletionAsked(Given, frozen=True, kw_only=True):
     force: bool = False
 
 
-class MessagesAsked(Given, frozen=True, kw_only=True):
+class MessagesAsked(RequestPart, frozen=True, kw_only=True):
     """Which messages to list: those with a `seq` above `after` and below `before`. Messages that
     are for the model alone are `internal`."""
 
@@ -71,7 +71,7 @@ class MessagesAsked(Given, frozen=True, kw_only=True):
     visibility: Literal["external", "internal", "all"] = "external"
 
 
-class ThreadUsage(View, frozen=True, kw_only=True):
+class ThreadUsage(ResponsePart, frozen=True, kw_only=True):
     """What the runs of a thread have used, with all that they have started: each is counted once.
     `runs` are the thread's own. `cost` is null if no price is known; with `has_unknown_cost`, some
     are not."""
@@ -82,13 +82,13 @@ class ThreadUsage(View, frozen=True, kw_only=True):
     has_unknown_cost: bool
 
 
-async def create(call: Call) -> ASGIApp:
+async def create(call: ApiCall) -> ASGIApp:
     asked: ThreadAsked = call.body
     thread = await call.runtime.create_thread(asked.id, asked.patch(), principal=call.principal)
-    return _shown(call, thread, 201)
+    return _thread_response(call, thread, 201)
 
 
-async def list_threads(call: Call) -> ASGIApp:
+async def list_threads(call: ApiCall) -> ASGIApp:
     asked: ThreadsAsked = call.query
     parent = asked.parent_thread_id
     query = ThreadQuery(
@@ -106,25 +106,25 @@ async def list_threads(call: Call) -> ASGIApp:
     page = await visible_page(
         call.runtime.list_threads, query, lambda thread: may_see(call, thread, READERS)
     )
-    views = (ThreadView.of(thread, call.names) for thread in page)
+    views = (ThreadView.of(thread, call.ids) for thread in page)
     return JsonResponse(page_view(call, page, views))
 
 
-async def get(call: Call) -> ASGIApp:
-    return _shown(call, await find_thread(call, call.path("thread")))
+async def get(call: ApiCall) -> ASGIApp:
+    return _thread_response(call, await find_thread(call, call.path("thread")))
 
 
-async def change(call: Call) -> ASGIApp:
+async def change(call: ApiCall) -> ASGIApp:
     changes: ThreadChanges = call.body
     expected = _revision(call.request.headers.get("if-match"))
     thread = await find_thread(call, call.path("thread"))
     changed = await call.runtime.update_thread(
         thread.id, changes.patch(), expected_revision=expected
     )
-    return _shown(call, changed)
+    return _thread_response(call, changed)
 
 
-async def delete(call: Call) -> ASGIApp:
+async def delete(call: ApiCall) -> ASGIApp:
     asked: DeletionAsked = call.query
     thread = await find_thread(call, call.path("thread"))
     try:
@@ -132,23 +132,23 @@ async def delete(call: Call) -> ASGIApp:
             thread.id, children=asked.children, force=asked.force, principal=call.principal
         )
     except InvalidRecord as error:
-        raise Refused(409, "has_children", str(error)) from None
+        raise RequestRefused(409, "has_children", str(error)) from None
     return Response(status_code=204)
 
 
-async def fork(call: Call) -> ASGIApp:
+async def fork(call: ApiCall) -> ASGIApp:
     asked: ForkAsked = call.body
     thread = await find_thread(call, call.path("thread"))
     copy = await call.runtime.fork(
         thread.id, at=whole(asked.at), new=asked.id, principal=call.principal
     )
-    return _shown(call, copy, 201)
+    return _thread_response(call, copy, 201)
 
 
-async def get_usage(call: Call) -> ASGIApp:
+async def get_usage(call: ApiCall) -> ASGIApp:
     thread = await find_thread(call, call.path("thread"))
-    own = await _all_runs(call, RunQuery(thread_id=thread.id, limit=_MANY))
-    beneath = await _all_runs(call, RunQuery(ancestor_thread_id=thread.id, limit=_MANY))
+    own = await _all_runs(call, RunQuery(thread_id=thread.id, limit=_MAX_RESULTS))
+    beneath = await _all_runs(call, RunQuery(ancestor_thread_id=thread.id, limit=_MAX_RESULTS))
     runs = [*own, *beneath]
     given, made = sum(run.input_tokens for run in runs), sum(run.output_tokens for run in runs)
     known = [run.cost for run in runs if run.cost is not None]
@@ -166,12 +166,14 @@ async def get_usage(call: Call) -> ASGIApp:
     )
 
 
-async def list_messages(call: Call) -> ASGIApp:
+async def list_messages(call: ApiCall) -> ASGIApp:
     asked: MessagesAsked = call.query
     if asked.visibility != "external":
         call.request.scope["is_audited"] = True
         if not call.has(KeyRole.INSPECT):
-            raise Refused(403, "missing_role", "messages for the model alone need the role inspect")
+            raise RequestRefused(
+                403, "missing_role", "messages for the model alone need the role inspect"
+            )
     thread = await find_thread(call, call.path("thread"))
     last = thread.message_count
     if asked.before is not None:
@@ -190,14 +192,14 @@ async def list_messages(call: Call) -> ASGIApp:
         first, last = (place + 1, last) if asked.order == "asc" else (first, place - 1)
         if not page:
             break
-    items = tuple(MessageView.of(record, call.names) for record in found)
+    items = tuple(MessageView.of(record, call.ids) for record in found)
     cursor = str(place) if first <= last else None
     return JsonResponse(PageView(items=items, cursor=cursor))
 
 
-def _shown(call: Call, thread: Thread, status: int = 200) -> JsonResponse:
+def _thread_response(call: ApiCall, thread: Thread, status: int = 200) -> JsonResponse:
     etag = f'"{thread.metadata.revision}"'
-    view = ThreadView.of(thread, call.names)
+    view = ThreadView.of(thread, call.ids)
     return JsonResponse(view, status_code=status, headers={"etag": etag})
 
 
@@ -207,11 +209,11 @@ def _revision(given: str | None) -> int | None:
         return None
     found = re.fullmatch(r'"?([0-9]{1,15})"?', given.strip())
     if found is None:
-        raise Refused(400, "bad_header", "If-Match is the ETag of an earlier answer, or *")
+        raise RequestRefused(400, "bad_header", "If-Match is the ETag of an earlier answer, or *")
     return int(found[1])
 
 
-async def _all_runs(call: Call, query: RunQuery) -> list[RunRecord]:
+async def _all_runs(call: ApiCall, query: RunQuery) -> list[RunRecord]:
     page = await call.runtime.list_runs(query)
     found = list(page.items)
     while page.cursor is not None:

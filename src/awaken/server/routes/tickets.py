@@ -1,4 +1,4 @@
-"""`/v1/tickets`: the questions that wait for an approver, and how they were answered.
+"""`/v1/tickets`: the questions to approvers, and their answers.
 
 `/v1/tickets/export` has the answers as a table for spreadsheets.
 """
@@ -16,8 +16,8 @@ from starlette.types import ASGIApp
 from awaken.codec import dumps, dumps_text
 from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import ResumeAction, Ticket, TicketStatus
-from awaken.server.call import Call, JsonResponse
-from awaken.server.client_ids import Names
+from awaken.server.call import ApiCall, JsonResponse
+from awaken.server.client_ids import ClientIds
 from awaken.server.event_frames import RETRY
 from awaken.server.lookup import (
     DECIDERS,
@@ -27,24 +27,24 @@ from awaken.server.lookup import (
     page_view,
     visible_page,
 )
-from awaken.server.request_types import Given, Id, Line, PageSize
+from awaken.server.request_types import Id, Line, PageSize, RequestPart
 from awaken.server.response_types import PageView, TicketView
 from awaken.server.route import KeyRole, Route
-from awaken.server.sse import EventStream
-from awaken.server.ticket_updates import TicketNews
+from awaken.server.sse import SseResponse
+from awaken.server.ticket_updates import TicketUpdates
 
 _NEEDS = (KeyRole.INVOKE, KeyRole.READ, KeyRole.DECIDE)
-_MANY = 1_000
+_MAX_RESULTS = 1_000
 COLUMNS = ("when", "who", "answer", "tool", "asked for", "given", "why", "thread", "run")
-MOST = 10_000
-"""How many rows a table has at most."""
+MAX_ROWS = 10_000
+"""The most rows of a table."""
 _PAGE = 500
 _CSV = "text/csv"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _OVER = (TicketStatus.ANSWERED, TicketStatus.EXPIRED, TicketStatus.CLOSED)
 
 
-class TicketsAsked(Given, frozen=True, kw_only=True):
+class TicketsAsked(RequestPart, frozen=True, kw_only=True):
     """Which tickets to list, oldest first; `agent` is the agent of the run that asks."""
 
     status: TicketStatus | None = None
@@ -54,7 +54,7 @@ class TicketsAsked(Given, frozen=True, kw_only=True):
     cursor: Line | None = None
 
 
-async def list_tickets(call: Call) -> ASGIApp:
+async def list_tickets(call: ApiCall) -> ASGIApp:
     asked: TicketsAsked = call.query
     run_id = asked.run_id
     query = TicketQuery(
@@ -71,43 +71,43 @@ async def list_tickets(call: Call) -> ASGIApp:
         )
 
     page = await visible_page(call.runtime.list_tickets, query, is_visible)
-    views = (TicketView.of_ticket(ticket, call.names) for ticket in page)
+    views = (TicketView.of_ticket(ticket, call.ids) for ticket in page)
     return JsonResponse(page_view(call, page, views))
 
 
-async def get(call: Call) -> ASGIApp:
+async def get(call: ApiCall) -> ASGIApp:
     ticket = await find_ticket(call, call.path("ticket"))
-    return JsonResponse(TicketView.of_ticket(ticket, call.names))
+    return JsonResponse(TicketView.of_ticket(ticket, call.ids))
 
 
-async def follow(call: Call) -> ASGIApp:
-    return EventStream(
-        _changes(call), TicketFrames(call.names), is_last=lambda ticket: False, frame=None
+async def follow(call: ApiCall) -> ASGIApp:
+    return SseResponse(
+        _changes(call), TicketFrames(call.ids), is_last=lambda ticket: False, frame=None
     )
 
 
-async def export(call: Call) -> ASGIApp:
+async def export(call: ApiCall) -> ASGIApp:
     tickets = [ticket for status in _OVER for ticket in await _all(call, status)]
     tickets.sort(key=_time, reverse=True)
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_ALL)
     writer.writerow(COLUMNS)
-    writer.writerows(map(_cell, _row(ticket, call.names)) for ticket in tickets[:MOST])
+    writer.writerows(map(_cell, _row(ticket, call.ids)) for ticket in tickets[:MAX_ROWS])
     name = {"content-disposition": 'attachment; filename="answers.csv"'}
     return Response(text.getvalue(), headers=name, media_type=_CSV)
 
 
-async def _agent_of(call: Call, ticket: Ticket) -> str | None:
+async def _agent_of(call: ApiCall, ticket: Ticket) -> str | None:
     run = await call.runtime.find_run(ticket.run_id)
     return run.agent_id if run is not None else None
 
 
-async def _changes(call: Call) -> AsyncGenerator[Ticket, None]:
+async def _changes(call: ApiCall) -> AsyncGenerator[Ticket, None]:
     """The scope's tickets that are open, then each that is opened, answered, expired or closed, as
     it is then."""
-    news: TicketNews = call.request.app.state.ticket_news
+    updates: TicketUpdates = call.request.app.state.ticket_updates
     known: dict[str, Ticket] = {}
-    with news.listener() as listener:
+    with updates.listener() as listener:
         while True:
             now = await _open_tickets(call, known)
             for key, ticket in now.items():
@@ -121,9 +121,9 @@ async def _changes(call: Call) -> AsyncGenerator[Ticket, None]:
             await listener.wait()
 
 
-async def _open_tickets(call: Call, known: Mapping[str, Ticket]) -> dict[str, Ticket]:
-    """The open tickets that the client may see, by key; it may see those that are known."""
-    query = TicketQuery(scope=call.principal.scope, status=TicketStatus.OPEN, limit=_MANY)
+async def _open_tickets(call: ApiCall, known: Mapping[str, Ticket]) -> dict[str, Ticket]:
+    """The open tickets that the client may see, by key. It may see those in `known`."""
+    query = TicketQuery(scope=call.principal.scope, status=TicketStatus.OPEN, limit=_MAX_RESULTS)
     return {
         ticket.key: ticket
         for ticket in await call.runtime.list_tickets(query)
@@ -134,27 +134,27 @@ async def _open_tickets(call: Call, known: Mapping[str, Ticket]) -> dict[str, Ti
 class TicketFrames:
     """The encoder of a stream of tickets."""
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
+    def __init__(self, ids: ClientIds) -> None:
+        self._ids = ids
 
     def start(self) -> list[bytes]:
         return [RETRY]
 
     def encode(self, ticket: Ticket) -> list[bytes]:
-        data = dumps(TicketView.of_ticket(ticket, self._names))
+        data = dumps(TicketView.of_ticket(ticket, self._ids))
         return [b"event: ticket\ndata: %b\n\n" % data]
 
     def finish(self) -> list[bytes]:
         return []
 
 
-async def _all(call: Call, status: TicketStatus) -> list[Ticket]:
+async def _all(call: ApiCall, status: TicketStatus) -> list[Ticket]:
     async def is_visible(ticket: Ticket) -> bool:
         return await may_see_in(call, ticket.thread_id, DECIDERS)
 
     found: list[Ticket] = []
     cursor = None
-    while len(found) < MOST:
+    while len(found) < MAX_ROWS:
         query = TicketQuery(scope=call.principal.scope, status=status, limit=_PAGE, cursor=cursor)
         page = await visible_page(call.runtime.list_tickets, query, is_visible)
         found += page
@@ -168,7 +168,7 @@ def _time(ticket: Ticket) -> int:
     return ticket.decision.updated_at if ticket.decision is not None else ticket.asked_at
 
 
-def _row(ticket: Ticket, names: Names) -> Iterator[str]:
+def _row(ticket: Ticket, ids: ClientIds) -> Iterator[str]:
     given = ticket.decision
     yield datetime.fromtimestamp(_time(ticket) / 1000, UTC).isoformat(timespec="milliseconds")
     yield (given.by if given is not None else None) or ""
@@ -177,8 +177,8 @@ def _row(ticket: Ticket, names: Names) -> Iterator[str]:
     yield dumps_text(ticket.arguments)
     yield "" if given is None or given.result is None else dumps_text(given.result)
     yield (given.reason if given is not None else None) or ""
-    yield names.outside(ticket.thread_id)
-    yield names.outside(ticket.run_id)
+    yield ids.outside(ticket.thread_id)
+    yield ids.outside(ticket.run_id)
 
 
 def _answer(ticket: Ticket) -> str:

@@ -11,7 +11,7 @@ from awaken.core.event import RunEvent, StepEnd
 from awaken.core.store.commits import Fence
 
 MAX_UNREAD = 1_000
-"""How many events a listener may leave unread. With one more it loses them all, and is told so."""
+"""How many unread events a subscription holds. One more drops them all: `LiveBatch.lost` is set."""
 
 
 MAX_KEPT = 2_000

@@ -221,7 +221,7 @@ class MemoryReads(Tables):
     async def wait_changed(self, thread_id: str, since: int) -> int:
         while True:
             thread = self._threads.get(thread_id)
-            # A caller that knew the thread is told once that it was deleted.
+            # A caller that knew the thread returns once when it was deleted.
             gone = self._first_version if since else 0
             version = thread.version if thread else gone
             if version > since:

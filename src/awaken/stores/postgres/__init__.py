@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Migrated", "PostgresBlobs", "PostgresProfiles", "PostgresStore", "migrate_address"]
 
-__getattr__, __dir__ = lazy_names(
+lazy_names(
     __name__,
     {
         ".blobs": "PostgresBlobs",

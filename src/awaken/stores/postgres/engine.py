@@ -255,15 +255,15 @@ class Engine:
             await self.read(lambda db: save_snapshot(db, thread, position))
 
     def hint_later(self, thread_ids: Collection[str]) -> None:
-        """Tell nodes of threads in which a commit has left something to do; a commit itself tells
-        nobody. What comes meanwhile is told together."""
+        """Send nodes hints of threads in which a commit has left work; a commit sends none itself.
+        Threads that are added before they are sent share a statement."""
         if not self._threads_to_hint:
             self._tasks.start_logged(self.read(self._send_hints), "a hint was not given")
         self._threads_to_hint.update(thread_ids)
 
     async def _send_hints(self, db: Db) -> None:
-        untold, self._threads_to_hint = self._threads_to_hint, set()
-        await send_hints(db, untold)
+        thread_ids, self._threads_to_hint = self._threads_to_hint, set()
+        await send_hints(db, thread_ids)
 
     # -- ownership ----------------------------------------------------------------------------
 

@@ -47,10 +47,10 @@ WHERE id = ? RETURNING id
 MINE = "SELECT id, epoch FROM @threads WHERE owner = ?"
 _FORGET = "DELETE FROM @nodes WHERE id = ?"
 FORGET_NODES = "DELETE FROM @nodes WHERE lease_until < clock_timestamp() - interval '1 hour'"
-# What a look around would find: something in a thread that nobody owns, or whose owner is dead.
-# Each part is found by an index; who is dead is not asked while there is nothing to find.
-# And whether commands wait that the node is to be told of: each statement costs the server more
-# than what it does, and a node looks for these as often.
+# Whether there is work in a thread without an owner, or whose owner is dead.
+# Each part is found by an index; the dead owners are not read while there is nothing to find.
+# And whether commands wait for the node: a statement of its own would cost the server more than
+# this read, and a node looks for them as often.
 # Delegates whose parent run has ended have no index of their own. All waiting runs are read to find
 # them, so this part is left out most of the time ($4).
 _FREE = "(t.owner IS NULL OR t.owner = ANY (ARRAY(SELECT @dead_owners_v1())))"
@@ -266,7 +266,7 @@ class Heart:
             self._ending.set()  # the node ended before this thread had begun
         while not await self._ends_within(self._address.lease / 3):
             if time.monotonic() - self._ticked > PATIENCE:
-                continue  # the event loop hangs: its runs are to go on elsewhere
+                continue  # the event loop hangs: other nodes shall continue its runs
             try:
                 if connection is None or connection.is_closed():
                     connection = await connect(self._address, direct=True)

@@ -1,9 +1,7 @@
-"""Lists in pages. A cursor holds the place of the last row, and is valid for one query only."""
+"""Lists in pages. A cursor holds the sort key of the last row, and is valid for one query only."""
 
 from __future__ import annotations
 
-import sys
-from functools import partial
 from typing import Any
 
 from awaken.core.run import RunRecord
@@ -11,7 +9,6 @@ from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.core.suspension import Ticket
 from awaken.core.thread import Thread, label_filter
 from awaken.core.unreadable import RowKind
-from awaken.errors import InvalidRecord
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.rows import (
     RUN_COLUMNS,
@@ -21,13 +18,8 @@ from awaken.stores.postgres.rows import (
     label_bytes,
     user_bytes,
 )
-from awaken.stores.sql.cursors import (
-    Query,
-    UnreadableRows,
-    cursor_after,
-    load_ticket,
-    parse_cursor,
-)
+from awaken.stores.sql.cursors import Query, UnreadableRows, parse_cursor
+from awaken.stores.sql.listing import Where, build_page, build_ticket_page, prefix_end
 
 _BENEATH = """
 WITH RECURSIVE beneath(pk, id) AS (
@@ -49,7 +41,7 @@ NOT EXISTS (SELECT 1 FROM @runs AS r JOIN @runs AS p ON p.id = r.parent
 
 
 async def list_threads(db: Db, unreadable: UnreadableRows, query: ThreadQuery) -> Page[Thread]:
-    where = _Where("t.active_at IS NOT NULL")
+    where = Where("t.active_at IS NOT NULL")
     where.equals("t.scope", query.scope)
     where.equals("t.parent", query.parent_thread_id)
     if query.root:
@@ -58,7 +50,7 @@ async def list_threads(db: Db, unreadable: UnreadableRows, query: ThreadQuery) -
         where.add(f"t.pk IN ({_BENEATH})", query.ancestor_thread_id)
     if query.prefix:
         where.add("t.id >= ?", query.prefix)
-        if (behind := _prefix_end(query.prefix)) is not None:
+        if (behind := prefix_end(query.prefix)) is not None:
             where.add("t.id < ?", behind)
     if query.since is not None:
         where.add("t.active_at >= ?", query.since)
@@ -66,17 +58,14 @@ async def list_threads(db: Db, unreadable: UnreadableRows, query: ThreadQuery) -
     if (last := parse_cursor(query, int, str)) is not None:
         where.add("(t.active_at < ? OR (t.active_at = ? AND t.id > ?))", last[0], *last)
     order = "t.active_at DESC, t.id"
-    rows = await where.page(db, f"{THREAD_COLUMNS} FROM @threads AS t", order, query)
+    rows = await _read(db, where, f"{THREAD_COLUMNS} FROM @threads AS t", order, query)
     heads = [ThreadRow(*row) for row in rows[: query.limit]]
-    items, left_out = unreadable.collect(RowKind.THREAD, ((head.id, head.thread) for head in heads))
-    return Page(
-        items=items,
-        cursor=cursor_after(query, rows, heads[-1].active_at or 0, heads[-1].id) if heads else None,
-        unreadable=left_out,
-    )
+    items = ((head.id, head.thread) for head in heads)
+    end = (heads[-1].active_at or 0, heads[-1].id) if heads else ()
+    return build_page(query, unreadable, RowKind.THREAD, rows, items, end)
 
 
-def _add_metadata(where: _Where, query: ThreadQuery) -> None:
+def _add_metadata(where: Where, query: ThreadQuery) -> None:
     """Add the conditions on what is said about a thread, and on its latest run."""
     if query.user is not None:
         user = user_bytes(query.user)
@@ -92,20 +81,8 @@ def _add_metadata(where: _Where, query: ThreadQuery) -> None:
         where.add(_LATEST, status, status, query.agent, query.agent)
 
 
-def _prefix_end(prefix: str) -> str | None:
-    """The first text after all that begin with the prefix, in the order of code points, which is
-    that of UTF-8; `None` if there is none."""
-    start = prefix.rstrip(chr(sys.maxunicode))
-    if not start:
-        return None
-    after = ord(start[-1]) + 1
-    if after == 0xD800:
-        after = 0xE000  # the code points between are surrogates, which no text has
-    return start[:-1] + chr(after)
-
-
 async def list_runs(db: Db, unreadable: UnreadableRows, query: RunQuery) -> Page[RunRecord]:
-    where = _Where()
+    where = Where()
     if query.thread_id is not None:
         where.add("r.thread = (SELECT pk FROM @threads WHERE id = ?)", query.thread_id)
     if query.ancestor_thread_id is not None:
@@ -127,18 +104,15 @@ async def list_runs(db: Db, unreadable: UnreadableRows, query: RunQuery) -> Page
         )
     if (last := parse_cursor(query, int)) is not None:
         where.add("r.pk < ?", *last)
-    rows = await where.page(db, f"{RUN_COLUMNS} FROM @runs AS r", "r.pk DESC", query)
+    rows = await _read(db, where, f"{RUN_COLUMNS} FROM @runs AS r", "r.pk DESC", query)
     heads = [RunRow(*row) for row in rows[: query.limit]]
-    items, left_out = unreadable.collect(RowKind.RUN, ((head.id, head.record) for head in heads))
-    return Page(
-        items=items,
-        cursor=cursor_after(query, rows, heads[-1].pk) if heads else None,
-        unreadable=left_out,
-    )
+    items = ((head.id, head.record) for head in heads)
+    end = (heads[-1].pk,) if heads else ()
+    return build_page(query, unreadable, RowKind.RUN, rows, items, end)
 
 
 async def list_tickets(db: Db, unreadable: UnreadableRows, query: TicketQuery) -> Page[Ticket]:
-    where = _Where()
+    where = Where()
     where.equals("k.scope", query.scope)
     if query.thread_id is not None:
         where.add("k.thread = (SELECT pk FROM @threads WHERE id = ?)", query.thread_id)
@@ -150,37 +124,11 @@ async def list_tickets(db: Db, unreadable: UnreadableRows, query: TicketQuery) -
     if (last := parse_cursor(query, int, int)) is not None:
         where.add("(k.asked_at > ? OR (k.asked_at = ? AND k.pk > ?))", last[0], *last)
     columns = "k.asked_at, k.pk, k.key, k.status, k.record FROM @tickets AS k"
-    rows = await where.page(db, columns, "k.asked_at, k.pk", query)
-    shown = rows[: query.limit]
-    items, left_out = unreadable.collect(
-        RowKind.TICKET, ((row[2], partial(load_ticket, *row[2:])) for row in shown)
-    )
-    return Page(
-        items=items,
-        cursor=cursor_after(query, rows, shown[-1][0], shown[-1][1]) if shown else None,
-        unreadable=left_out,
-    )
+    rows = await _read(db, where, columns, "k.asked_at, k.pk", query)
+    return build_ticket_page(query, unreadable, rows)
 
 
-class _Where:
-    """Conditions and their parameters; few combinations, so few statements to prepare."""
-
-    def __init__(self, *conditions: str) -> None:
-        self._conditions = list(conditions)
-        self._values: list[Any] = []
-
-    def add(self, condition: str, *values: Any) -> None:
-        self._conditions.append(condition)
-        self._values.extend(values)
-
-    def equals(self, column: str, value: str | bytes | None) -> None:
-        if value is not None:
-            self.add(f"{column} = ?", value)
-
-    async def page(self, db: Db, columns: str, order: str, query: Query) -> list[Any]:
-        """The rows of a page, and one more if there is one."""
-        if query.limit < 1:
-            raise InvalidRecord(f"a page limit of {query.limit} is too small: give 1 or more")
-        where = f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""
-        text = f"SELECT {columns} {where} ORDER BY {order} LIMIT ?"
-        return await db.rows(text, *self._values, query.limit + 1)
+async def _read(db: Db, where: Where, columns: str, order: str, query: Query) -> list[Any]:
+    """The rows of a page, and one more if there is one."""
+    text, values = where.select(columns, order, query)
+    return await db.rows(text, *values)

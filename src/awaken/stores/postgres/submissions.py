@@ -64,9 +64,9 @@ WHERE pk = $1
 """
 
 _ANY_TO_TAKE = "ANY (ARRAY(SELECT @dead_owners_v1() WHERE @may_take_v1($5)))"
-# The agents' runs that can go on: running; waiting and answered, cancelled or expired; submitted,
-# due, and first in a thread without an open run. Each part is found by an index. Of each thread the
-# first run counts. $8 are the commands that cannot be read, which are passed over.
+# Runs of the agents that can continue: running; waiting, and answered, cancelled or expired;
+# submitted, due, and first in a thread without an open run. Each part is found by an index. Of each
+# thread the first run counts. $8 are the commands that cannot be read, which are passed over.
 _NEXT = f"""
 FROM (
     SELECT thread, min(pk) AS pk FROM @runs WHERE pk IN (
@@ -230,7 +230,7 @@ class ThreadAppeared(Exception):
 async def find_next(
     db: Db, node: int, unreadable: UnreadableRows, wanted: Wanted
 ) -> list[tuple[int, int]]:
-    """The threads of the runs that can go on, of those that are wanted, the oldest first, with
+    """The threads of the runs that can continue, of those that are wanted, the oldest first, with
     their epochs."""
     if wanted.limit <= 0:
         return []
@@ -242,7 +242,7 @@ async def find_next(
 async def claim_next(
     db: Db, node: int, unreadable: UnreadableRows, wanted: Wanted, seen: Sequence[tuple[int, int]]
 ) -> Sequence[tuple[Fence, RunRecord]]:
-    """Claim those of the threads whose runs can still go on; `seen` is what `find_next` found. A
+    """Claim those of the threads whose runs can still continue; `seen` is what `find_next` found. A
     run that cannot be read, or has a command that cannot be read, is passed over."""
     threads, epochs = zip(*seen, strict=True)
     rows = await db.rows(_LOCK_SOME, threads, epochs, wanted.limit)
@@ -273,7 +273,7 @@ async def claim_next(
 async def _has_readable_commands(
     db: Db, unreadable: UnreadableRows, thread: int, run_id: str, status: str, *, has_record: bool
 ) -> bool:
-    """Whether the commands of a run that is to begin, or to go on, can be read. If one cannot, the
+    """Whether the commands of a run that is to start or continue, can be read. If one cannot, the
     run is looked for again without it."""
     known = len(unreadable.commands)
     if status == RunStatus.CREATED:

@@ -341,9 +341,9 @@ DROP_OLD_SUBMISSION_KEYS = "DELETE FROM submission_keys WHERE at_ms < ?"
 BEGIN_THREAD = """
 UPDATE threads SET created_at = ?, updated_at = ?, active_at = ?, position = 1 WHERE pk = ?
 """
-# The agents' runs that can go on: running; waiting and answered, cancelled or expired; submitted,
-# due, and first in a thread without an open run. Each part is found by an index. The last parameter
-# has the commands that cannot be read, which are passed over.
+# Runs of the agents that can continue: running; waiting, and answered, cancelled or expired;
+# submitted, due, and first in a thread without an open run. Each part is found by an index. The
+# last parameter has the commands that cannot be read, which are passed over.
 NEXT_RUNS = """
 SELECT r.id, r.agent, r.record, t.owner, r.status, t.pk
 FROM runs AS r JOIN threads AS t ON t.pk = r.thread

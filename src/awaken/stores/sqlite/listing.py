@@ -1,9 +1,8 @@
-"""Lists in pages. A cursor holds the place of the last row, and is valid for one query only."""
+"""Lists in pages. A cursor holds the sort key of the last row, and is valid for one query only."""
 
 from __future__ import annotations
 
 import sqlite3
-import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from heapq import merge
@@ -16,14 +15,8 @@ from awaken.core.store.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.core.suspension import Ticket, TicketStatus
 from awaken.core.thread import Thread, label_filter
 from awaken.core.unreadable import RowKind
-from awaken.errors import InvalidRecord
-from awaken.stores.sql.cursors import (
-    Query,
-    UnreadableRows,
-    cursor_after,
-    load_ticket,
-    parse_cursor,
-)
+from awaken.stores.sql.cursors import Query, UnreadableRows, parse_cursor
+from awaken.stores.sql.listing import Where, build_page, build_ticket_page, prefix_end
 from awaken.stores.sql.queries import (
     BENEATH,
     COUNT_BETWEEN,
@@ -51,7 +44,7 @@ _MAX_SORTED_ROWS = 1000
 def list_threads(
     db: sqlite3.Connection, owners: Owners, unreadable: UnreadableRows, query: ThreadQuery
 ) -> Page[Thread]:
-    where = _Where("active_at IS NOT NULL")
+    where = Where("active_at IS NOT NULL")
     where.equals("parent", query.parent_thread_id)
     if query.root:
         where.add("parent IS NULL")
@@ -86,17 +79,12 @@ def list_threads(
     columns, order = f"{THREAD_COLUMNS} FROM threads {index}", "active_at DESC, id"
     rows = _merge_parts(db, parts, columns, order, query, _by_activity)
     heads = [ThreadRow._make(row) for row in rows[: query.limit]]
-    items, left_out = unreadable.collect(
-        RowKind.THREAD, ((head.id, partial(head.thread, owners)) for head in heads)
-    )
-    return Page(
-        items=items,
-        cursor=cursor_after(query, rows, heads[-1].active_at or 0, heads[-1].id) if heads else None,
-        unreadable=left_out,
-    )
+    items = ((head.id, partial(head.thread, owners)) for head in heads)
+    end = (heads[-1].active_at or 0, heads[-1].id) if heads else ()
+    return build_page(query, unreadable, RowKind.THREAD, rows, items, end)
 
 
-def _add_metadata(where: _Where, query: ThreadQuery) -> None:
+def _add_metadata(where: Where, query: ThreadQuery) -> None:
     """Add the conditions on what is said about a thread, and on its latest run."""
     if query.user is not None:
         where.add(OF_USER, query.user)
@@ -115,7 +103,7 @@ def _is_open(query: ThreadQuery | RunQuery) -> bool:
 
 
 def _by_activity(row: tuple[Any, ...]) -> tuple[int, str]:
-    """The place of a thread in a list; the first thread has the lowest."""
+    """The sort key of a thread in a list; the first thread has the lowest."""
     head = ThreadRow._make(row)
     return -(head.active_at or 0), head.id
 
@@ -151,21 +139,16 @@ def _scopes(db: sqlite3.Connection, text: str, query: ThreadQuery | TicketQuery)
 def _prefix_range(prefix: str) -> tuple[str, str | bytes]:
     """The range of ids with a prefix: its first value, and the first value after it.
 
-    SQLite compares texts as UTF-8, which is the order of code points; blobs sort after all texts.
+    In SQLite, blobs sort after all texts.
     """
-    start = prefix.rstrip(chr(sys.maxunicode))
-    if not start:
-        return prefix, b""
-    after = ord(start[-1]) + 1
-    if after == 0xD800:
-        after = 0xE000  # the code points between are surrogates, which no text has
-    return prefix, start[:-1] + chr(after)
+    behind = prefix_end(prefix)
+    return prefix, b"" if behind is None else behind
 
 
 def list_runs(
     db: sqlite3.Connection, unreadable: UnreadableRows, query: RunQuery
 ) -> Page[RunRecord]:
-    where, index, order = _Where(), "", "pk DESC"
+    where, index, order = Where(), "", "pk DESC"
     where.equals("id", query.run_id)
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
@@ -197,14 +180,11 @@ def list_runs(
         where.equals("+kind", query.kind.value)
     if (last := parse_cursor(query, int)) is not None:
         where.add("pk < ?", *last)
-    rows = where.open(db, f"{RUN_COLUMNS} FROM runs {index}", order, query).fetchall()
+    rows = db.execute(*where.select(f"{RUN_COLUMNS} FROM runs {index}", order, query)).fetchall()
     heads = [RunRow._make(row) for row in rows[: query.limit]]
-    items, left_out = unreadable.collect(RowKind.RUN, ((head.id, head.record) for head in heads))
-    return Page(
-        items=items,
-        cursor=cursor_after(query, rows, heads[-1].pk) if heads else None,
-        unreadable=left_out,
-    )
+    items = ((head.id, head.record) for head in heads)
+    end = (heads[-1].pk,) if heads else ()
+    return build_page(query, unreadable, RowKind.RUN, rows, items, end)
 
 
 def _has_few_ended(db: sqlite3.Connection, after_ms: int) -> bool:
@@ -236,7 +216,7 @@ def _is_wide(query: RunQuery) -> bool:
 def list_tickets(
     db: sqlite3.Connection, unreadable: UnreadableRows, query: TicketQuery
 ) -> Page[Ticket]:
-    where = _Where()
+    where = Where()
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
     where.equals("run_id", query.run_id)
@@ -262,62 +242,22 @@ def list_tickets(
         where.equals("+scope", query.scope)
     columns = "asked_at, pk, key, status, record FROM tickets"
     rows = _merge_parts(db, parts, columns, f"{asked}, pk", query, itemgetter(0, 1))
-    shown = rows[: query.limit]
-    items, left_out = unreadable.collect(
-        RowKind.TICKET, ((row[2], partial(load_ticket, *row[2:])) for row in shown)
-    )
-    return Page(
-        items=items,
-        cursor=cursor_after(query, rows, *shown[-1][:2]) if shown else None,
-        unreadable=left_out,
-    )
-
-
-class _Where:
-    """Conditions and their parameters; few combinations, so few statements to prepare."""
-
-    def __init__(self, *conditions: str) -> None:
-        self._conditions = list(conditions)
-        self._values: list[Any] = []
-
-    def and_(self, condition: str, *values: Any) -> _Where:
-        """A copy with one more condition."""
-        more = _Where(*self._conditions, condition)
-        more._values = [*self._values, *values]
-        return more
-
-    def add(self, condition: str, *values: Any) -> None:
-        self._conditions.append(condition)
-        self._values.extend(values)
-
-    def equals(self, column: str, value: str | None) -> None:
-        if value is not None:
-            self.add(f"{column} = ?", value)
-
-    def open(
-        self, db: sqlite3.Connection, columns: str, order: str, query: Query
-    ) -> sqlite3.Cursor:
-        """A cursor on the rows of a page, and on one more if there is one."""
-        if query.limit < 1:
-            raise InvalidRecord(f"a page limit of {query.limit} is too small: give 1 or more")
-        where = f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""
-        text = f"SELECT {columns} {where} ORDER BY {order} LIMIT ?"
-        return db.execute(text, (*self._values, query.limit + 1))
+    return build_ticket_page(query, unreadable, rows)
 
 
 def _merge_parts(
     db: sqlite3.Connection,
-    parts: Sequence[_Where],
+    parts: Sequence[Where],
     columns: str,
     order: str,
     query: Query,
-    place: Callable[[tuple[Any, ...]], Any],
+    sort_key: Callable[[tuple[Any, ...]], Any],
 ) -> list[tuple[Any, ...]]:
-    """The rows of a page that is made of several parts, each in the order of `place`, and one more
-    row if there is one. Of a part only the rows that the page shows are read."""
-    cursors = [part.open(db, columns, order, query) for part in parts]
+    """The rows of a page that is made of several parts, each in the order of `sort_key`, and one
+    more row if there is one. Of a part only the rows that the page shows are read."""
+    cursors = [db.execute(*part.select(columns, order, query)) for part in parts]
     try:
-        return list(islice(merge(*cursors, key=place), query.limit + 1))
+        return list(islice(merge(*cursors, key=sort_key), query.limit + 1))
     finally:
         for cursor in cursors:
             cursor.close()

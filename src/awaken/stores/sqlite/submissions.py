@@ -146,7 +146,7 @@ def _create_thread(db: sqlite3.Connection, submission: Submission) -> int:
 def find_next(
     db: sqlite3.Connection, owners: Owners, unreadable: UnreadableRows, wanted: Wanted
 ) -> Sequence[RunRecord]:
-    """The runs that can go on, of those that are wanted, oldest first. What cannot be read is
+    """The runs that can continue, of those that are wanted, oldest first. What cannot be read is
     passed over; then the next submission of its thread comes first."""
     recheck(db, unreadable)
     while True:
@@ -194,7 +194,7 @@ def _has_readable_commands(
     *,
     has_record: bool,
 ) -> bool:
-    """Whether the commands of a run that is to begin, or to go on, can be read. If one cannot, the
+    """Whether the commands of a run that is to start or continue, can be read. If one cannot, the
     run is looked for again without it."""
     known = len(unreadable.commands)
     if status == RunStatus.CREATED:
@@ -214,6 +214,6 @@ def claim_next(
     wanted: Wanted,
     claim: Callable[[str], Fence],
 ) -> Sequence[tuple[Fence, RunRecord]]:
-    """Claim the threads of the runs that can go on."""
+    """Claim the threads of the runs that can continue."""
     found = find_next(db, owners, unreadable, wanted)
     return [(claim(record.thread_id), record) for record in found]

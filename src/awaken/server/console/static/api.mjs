@@ -7,24 +7,24 @@ import { signal } from './view.mjs';
  * it. This file is `PREFIX/console/static/BUILD/api.mjs`. */
 export const ROOT = new URL('../../..', import.meta.url).pathname.replace(/\/$/, '');
 
-/** The token of the session, or null. It is kept here and in `sessionStorage` alone. */
+/** The token of the session, or null. It is stored here and in `sessionStorage` alone. */
 const token = signal(/** @type {string | null} */ (null));
-/** Whether the server has refused to know us, so that one has to sign in. */
+/** Whether the server has refused the session, so that the user has to sign in. */
 export const isSignedOut = signal(false);
 
 /** A request that was refused, or did not reach the server (status 0). */
 export class ApiError extends Error {
   /**
    * @param {number} status
-   * @param {{code?: string, message?: string, hint?: string, details?: any}} said
+   * @param {{code?: string, message?: string, hint?: string, details?: any}} body
    * @param {string | null} requestId
    */
-  constructor(status, said, requestId) {
-    super(said.message ?? (status ? `the server answered ${status}` : 'the server cannot be reached'));
+  constructor(status, body, requestId) {
+    super(body.message ?? (status ? `the server answered ${status}` : 'the server cannot be reached'));
     this.status = status;
-    this.code = said.code ?? '';
-    this.hint = said.hint ?? '';
-    this.details = said.details ?? {};
+    this.code = body.code ?? '';
+    this.hint = body.hint ?? '';
+    this.details = body.details ?? {};
     this.requestId = requestId;
   }
 }
@@ -56,13 +56,13 @@ export async function send(method, path, more = {}, isLast = false) {
     throw new ApiError(0, {}, null);
   }
   if (answer.ok) return answer;
-  const said = await answer.json().catch(() => ({}));
+  const body = await answer.json().catch(() => ({}));
   if (answer.status === 401) {
     const isRenewed = !isLast && used !== null && (token.value !== used || (await renew()));
     if (isRenewed) return send(method, path, more, true);
     isSignedOut.value = true;
   }
-  throw new ApiError(answer.status, said.error ?? {}, answer.headers.get('x-request-id'));
+  throw new ApiError(answer.status, body.error ?? {}, answer.headers.get('x-request-id'));
 }
 
 /** @param {string} path @param {Record<string, any>} [query] @returns {Promise<any>} */
@@ -84,7 +84,7 @@ function queryText(query = {}) {
 /** A part of a path that holds an id. @param {string} id */
 export const part = (id) => encodeURIComponent(id);
 
-// -- Who looks at the page. A link's fragment holds a one-time word, which is exchanged for a token
+// -- The session. A link's fragment holds a one-time word, which is exchanged for a token
 // at once and taken out of the address. The token lives in `sessionStorage`, which belongs to
 // one tab and one port, under the path of this server; an open tab hands it to a new one.
 
@@ -100,19 +100,19 @@ tabs.addEventListener('message', ({ data }) => {
   if (data === 'signed out') forget();
 });
 
-/** What a link offers to somebody who is signed in as another: `theirs` is its `/v1/me`, or null. */
+/** The session of a link that was opened with another session: `theirs` is its `/v1/me`, or null. */
 export const offer = signal(/** @type {{theirs: any, token: string} | null} */ (null));
 
-/** Find out who looks; `me` is null afterwards if they have to sign in. */
+/** Open the session; `me` is null afterwards if the user has to sign in. */
 export async function openSession() {
   const word = new URLSearchParams(location.hash.slice(1)).get('t');
   if (word) history.replaceState(null, '', location.pathname + location.search);
-  // Asked for at once, without the token that the tab may have.
+  // Requested at once, without the token that the tab may have.
   const begun = word ? begin(word) : null;
   if (!token.value) keep(sessionStorage.getItem(PLACE) ?? (await tokenOfAnotherTab()));
   if (token.value) await look().catch(passRefusal);
   const theirs = await begun;
-  if (me.value) isSignedOut.value = false; // a link that was used before signs no one out
+  if (me.value) isSignedOut.value = false; // a link that was used before ends no session
   if (theirs) await takeSession(theirs, me.value);
   if (!me.value) await look().catch(passRefusal);
 }
@@ -120,7 +120,7 @@ export async function openSession() {
 /** The token of a link's session, or null if the link is not good. @param {string} word @returns {Promise<string | null>} */
 const begin = (word) => post('/v1/session', { word }).then(({ token: made }) => made, (error) => (passRefusal(error), null));
 
-/** Take the session of a link. Anybody may have made it: a session of another one is not replaced
+/** Take the session of a link. Any person may have made it: a session of another principal is not replaced
  * unless the viewer says so. @param {string} offered @param {any} mine */
 async function takeSession(offered, mine) {
   const before = token.value;
@@ -157,7 +157,7 @@ async function look(isLast = false) {
   me.value = await (await send('GET', '/v1/me', {}, isLast)).json();
 }
 
-// A server without keys that was started again does not know our token, but lets everyone in.
+// A server without keys that was started again does not know our token, but accepts every request.
 async function renew() {
   keep(null);
   return look(true).then(() => true, (error) => (passRefusal(error), false));
@@ -202,12 +202,12 @@ function passRefusal(error) {
 /** @returns {Promise<string | null>} */
 function tokenOfAnotherTab() {
   return new Promise((resolve) => {
-    const heard = (/** @type {MessageEvent} */ { data }) => data?.token && finish(data.token);
+    const onMessage = (/** @type {MessageEvent} */ { data }) => data?.token && finish(data.token);
     const finish = (/** @type {string | null} */ found) => {
-      tabs.removeEventListener('message', heard);
+      tabs.removeEventListener('message', onMessage);
       resolve(found);
     };
-    tabs.addEventListener('message', heard);
+    tabs.addEventListener('message', onMessage);
     tabs.postMessage('who?');
     setTimeout(() => finish(null), PATIENCE);
   });

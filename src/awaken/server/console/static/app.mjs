@@ -1,7 +1,7 @@
-/** The start: who looks, and what they look at. */
+/** The start: it opens the session and the page of the address. */
 
 import { answerOffer, ApiError, isSignedOut, me, offer, openSession, signInWithKey } from './api.mjs';
-import { addressOf, goInstead, place } from './router.mjs';
+import { addressOf, replaceAddress, place } from './router.mjs';
 import { Shell } from './shell.mjs';
 import { effect, html, render, useState } from './view.mjs';
 import { openTickets, problem, watchTickets } from './wire.mjs';
@@ -57,7 +57,7 @@ async function start() {
 // The first page: what waits for an answer, else the conversations.
 effect(() => {
   const isHome = place.value.parts.length === 0 && me.value !== null;
-  if (isHome && problem.value !== undefined) goInstead(addressOf([openTickets.peek().length ? 'inbox' : 'threads']));
+  if (isHome && problem.value !== undefined) replaceAddress(addressOf([openTickets.peek().length ? 'inbox' : 'threads']));
 });
 
 /** @type {AbortController | null} */
@@ -73,7 +73,7 @@ effect(() => {
 
 start();
 
-// -- Where a link was opened that signs in as somebody else.
+// -- The page after a link that would replace the session of another principal.
 
 function OfferPage() {
   const { theirs } = /** @type {any} */ (offer.value);
@@ -91,7 +91,7 @@ function OfferPage() {
 /** @param {{name: string, scope: string}} who */
 const nameOf = ({ name, scope }) => (scope ? `${name} of ${scope}` : name);
 
-// -- Where one signs in with a key.
+// -- The page for signing in with a key.
 
 function SignInPage() {
   const [key, setKey] = useState('');

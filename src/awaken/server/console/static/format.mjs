@@ -18,7 +18,7 @@ export function money(cost, isPartlyUnknown = false) {
 }
 
 /** @param {number | null | undefined} ms */
-export function took(ms) {
+export function formatDuration(ms) {
   if (ms === null || ms === undefined) return '';
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 2 : 1)} s`;
@@ -39,7 +39,7 @@ export function ago(ms, now) {
 }
 
 /** How much time is left, in words. @param {number} until @param {number} now */
-export function left(until, now) {
+export function timeLeft(until, now) {
   return until <= now ? 'expired' : `${until - now < 10_000 ? 'a few seconds' : ago(now, until)} left`;
 }
 
@@ -113,7 +113,7 @@ export function endStatus(termination) {
 }
 
 /** @param {any} termination */
-export function whyEnded(termination) {
+export function endReason(termination) {
   const value = termination?.value;
   return typeof value === 'string' ? value : value ? [value.code, value.detail].filter(Boolean).join(': ') : '';
 }
@@ -127,7 +127,7 @@ const COLOUR = /\u001b\[([\d;]*)m/;
 
 /** A tool's output in pieces of one colour each, as a terminal shows them: `colour` is 0 to 7.
  * @param {string} text @returns {{text: string, colour: number | null}[]} */
-export function coloured(text) {
+export function splitColours(text) {
   const parts = text.split(COLOUR);
   /** @type {number | null} */
   let colour = null;

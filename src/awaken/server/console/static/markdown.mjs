@@ -108,10 +108,10 @@ function spanOf([whole, code, strong, emphasis, label, href]) {
 
 /** Where a link leads, if its text does not say so: it does if it is the address, without a name
  * before `@`. Empty otherwise. @param {Span} span @returns {string} */
-export function hiddenPlace({ text, href }) {
+export function hiddenTarget({ text, href }) {
   const place = hostOf(href ?? '');
-  const told = text === href ? text.replace(SAFE, '').split(/[/?#\\]/)[0] : '';
-  return told === place ? '' : place;
+  const named = text === href ? text.replace(SAFE, '').split(/[/?#\\]/)[0] : '';
+  return named === place ? '' : place;
 }
 
 /** @param {string} href */

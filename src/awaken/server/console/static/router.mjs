@@ -29,7 +29,7 @@ export function go(address) {
 }
 
 /** Go elsewhere without a new entry in the history. @param {string} address */
-export function goInstead(address) {
+export function replaceAddress(address) {
   history.replaceState(null, '', address);
   place.value = read();
 }
@@ -43,7 +43,7 @@ export function keepInAddress(changes) {
     if (value === null || value === '') delete now[name];
     else now[name] = value;
   }
-  goInstead(addressOf(parts, now));
+  replaceAddress(addressOf(parts, now));
 }
 
 addEventListener('popstate', () => (place.value = read()));
@@ -57,14 +57,14 @@ document.addEventListener('click', (event) => {
   go(link.pathname + link.search);
 });
 
-// -- Keys that act on the page. Whoever does not want them switches them off in the list of keys.
+// -- Keys that act on the page. The list of keys has a switch that turns them off.
 
 const FIELDS = 'input, textarea, select, [contenteditable], dialog';
 const PLACE = 'awaken.keys';
 const CHORD = 'g';
 const CHORD_MS = 1500;
 
-/** Whether single keys act; kept for the next visit. */
+/** Whether single keys act; stored for the next visit. */
 export const areOn = signal(localStorage.getItem(PLACE) !== 'off');
 
 /** @param {boolean} isOn */
@@ -81,17 +81,17 @@ export function isFree(event) {
   return areOn.value && isPlain && isElsewhere && !event.defaultPrevented && !document.querySelector('dialog[open]');
 }
 
-/** What keys do in the parts that are shown, those shown last first.
+/** The handlers of keys in the visible parts of the page, the latest part first.
  * @type {Record<string, (event: KeyboardEvent) => void>[]} */
 const parts = [];
 let chordUntil = 0;
 
-/** Have keys do something while a part is shown; `g i` is `g`, then `i`.
- * @param {Record<string, (event: KeyboardEvent) => void>} deeds */
-export function useKeys(deeds) {
-  const mine = useRef(deeds);
-  mine.current = deeds;
-  // What is seen can be used: a key that is pressed at once is not lost.
+/** Register handlers of keys while a part is visible; `g i` is `g`, then `i`.
+ * @param {Record<string, (event: KeyboardEvent) => void>} handlers */
+export function useKeys(handlers) {
+  const mine = useRef(handlers);
+  mine.current = handlers;
+  // Registered before the page is painted: a key that is pressed at once is handled.
   useLayoutEffect(() => {
     const latest = new Proxy({}, { get: (_, key) => mine.current[/** @type {string} */ (key)] });
     parts.unshift(latest);
@@ -103,8 +103,8 @@ addEventListener('keydown', (event) => {
   if (!isFree(event)) return;
   const name = Date.now() < chordUntil ? `${CHORD} ${event.key}` : event.key;
   chordUntil = name === CHORD ? Date.now() + CHORD_MS : 0;
-  const deed = parts.find((deeds) => deeds[name])?.[name];
-  if (!deed) return;
+  const handler = parts.find((handlers) => handlers[name])?.[name];
+  if (!handler) return;
   event.preventDefault();
-  deed(event);
+  handler(event);
 });

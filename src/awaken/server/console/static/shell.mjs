@@ -1,7 +1,7 @@
-/** The frame of every page: the places, the connection, who one is. */
+/** The frame of every page: navigation, connection, user. */
 
 import { may, me, signOut } from './api.mjs';
-import { took } from './format.mjs';
+import { formatDuration } from './format.mjs';
 import { addressOf, go, place, useKeys } from './router.mjs';
 import { computed, effect, html, signal, useEffect, useState } from './view.mjs';
 import { connection, openTickets } from './wire.mjs';
@@ -12,7 +12,7 @@ const THEME = 'awaken.theme';
 const PLACES = { inbox: 'Inbox', threads: 'Threads', runs: 'Runs', audit: 'Audit' };
 const theme = signal(localStorage.getItem(THEME) ?? 'system');
 const title = signal('');
-const said = signal('');
+const announcement = signal('');
 const PAUSE = 2000;
 let lastSaid = 0;
 /** @type {number | undefined} */
@@ -48,13 +48,13 @@ effect(() => {
 /** The page's part of the window's title. @param {string} text */
 export const entitle = (text) => void (title.value = text);
 
-/** Say what matters to those who cannot see it, at most one sentence in two seconds: of several, the
+/** Announce a sentence to screen readers, at most one sentence in two seconds: of several, the
  * last. @param {string} sentence */
 export function announce(sentence) {
   clearTimeout(saying);
   saying = setTimeout(() => {
     lastSaid = Date.now();
-    said.value = sentence;
+    announcement.value = sentence;
   }, Math.max(0, lastSaid + PAUSE - Date.now()));
 }
 
@@ -123,7 +123,7 @@ export function Shell({ children }) {
       <${Foot} onShow=${show} />
     </header>
     <main class=${Bar.value ? 'barred' : ''}>${Bar.value && html`<${Bar.value} />`}${children}</main>
-    <div class="hidden-words" role="status" aria-live="polite">${said.value}</div>
+    <div class="hidden-words" role="status" aria-live="polite">${announcement.value}</div>
     ${dialog === 'keys' && html`<${Loaded} load=${help} onClose=${close} />`}
     ${dialog === 'palette' && html`<${Loaded} load=${palette} commands=${commands(show)} onClose=${close} />`}
   </div>`;
@@ -134,7 +134,7 @@ function Foot({ onShow }) {
   const { isOpen, since } = connection.value;
   const who = me.value;
   return html`<div class="foot">
-    <span class=${`light ${isOpen ? '' : 'off'}`}><span>${isOpen ? 'connected' : `lost ${took(Math.max(0, now.value - since))} ago`}</span></span>
+    <span class=${`light ${isOpen ? '' : 'off'}`}><span>${isOpen ? 'connected' : `lost ${formatDuration(Math.max(0, now.value - since))} ago`}</span></span>
     <span class="who">${who.name}${' · '}${roleOf()}</span>
     <${Choice} name="Theme" of="theme" all=${THEMES} value=${theme.value} onChoose=${(/** @type {string} */ chosen) => (theme.value = chosen)} />
     <${Choice} name="Density" of="rows" all=${DENSITIES} value=${isRoomy.value ? 'roomy' : 'dense'} onChoose=${(/** @type {string} */ chosen) => (isRoomy.value = chosen === 'roomy')} />
@@ -156,9 +156,9 @@ function roleOf() {
   return may('read') ? 'viewer' : 'user';
 }
 
-/** A bar above the page while the server is not heard. */
+/** A bar above the page while there is no connection to the server. */
 export function Reconnecting() {
   const { isOpen, since } = connection.value;
   if (isOpen || now.value - since < 1000) return null;
-  return html`<div class="bar-note" role="alert">The server has not been heard for ${took(now.value - since)}. Trying again…</div>`;
+  return html`<div class="bar-note" role="alert">The server has not been heard for ${formatDuration(now.value - since)}. Trying again…</div>`;
 }

@@ -35,7 +35,7 @@ export class Node {
     this.hasUnknownCost = false;
     this.threadId = '';
     this.runId = '';
-    this.said = '';
+    this.text = '';
     /** @type {any} What else is known, by kind: arguments, result, ticket, step number… */
     this.more = {};
   }
@@ -80,20 +80,20 @@ export class RunTree {
     this.root = this._run(runId, null, '').node;
   }
 
-  /** Take an event; returns whether it belonged to this run or to one beneath it. @param {any} told */
-  take(told) {
-    if (told.seq !== undefined && told.seq !== null) {
-      if (told.seq <= (this.last.get(told.thread_id) ?? 0)) return false;
-      this.last.set(told.thread_id, told.seq);
+  /** Apply an event; returns whether it belonged to this run or to a run that it has started. @param {any} envelope */
+  take(envelope) {
+    if (envelope.seq !== undefined && envelope.seq !== null) {
+      if (envelope.seq <= (this.last.get(envelope.thread_id) ?? 0)) return false;
+      this.last.set(envelope.thread_id, envelope.seq);
     }
-    const { event } = told;
-    if (event.event_type === 'run_start') this._start(told);
-    const run = this.runs.get(told.run_id);
+    const { event } = envelope;
+    if (event.event_type === 'run_start') this._start(envelope);
+    const run = this.runs.get(envelope.run_id);
     if (!run) return false;
     this.events += 1;
     const kind = /** @type {keyof typeof HANDLERS} */ (event.event_type);
-    // A step that is known is not told of again: it is read when it is opened.
-    if (!isKnown(run.step) || OF_RUNS.includes(kind)) HANDLERS[kind]?.(this, run, event, told);
+    // The events of a known step are skipped: they are read when the step is opened.
+    if (!isKnown(run.step) || OF_RUNS.includes(kind)) HANDLERS[kind]?.(this, run, event, envelope);
     return true;
   }
 
@@ -103,8 +103,8 @@ export class RunTree {
     for (const row of rows) {
       const known = this.nodes.get(`${run.node.threadId}/${row.message_id}`);
       const step = known ?? this._step(run, row.message_id, row.step, row.started_at_ms, row.agent_id);
-      step.said ||= row.words ?? '';
-      step.label = beginning(step.said, WORDS);
+      step.text ||= row.words ?? '';
+      step.label = beginning(step.text, WORDS);
       if (known) continue;
       step.endedAt = row.ended_at_ms ?? null;
       step.status = row.ended_at_ms == null ? 'running' : row.outcome ?? 'succeeded';
@@ -124,9 +124,9 @@ export class RunTree {
     this._counts = false;
     [run.step, run.isStepOpen] = [step, true];
     step.more.isUnread = false;
-    for (const told of events) {
-      const kind = /** @type {keyof typeof HANDLERS} */ (told.event.event_type);
-      if (kind !== 'step_start' && !kind.startsWith('run_')) HANDLERS[kind]?.(this, run, told.event, told);
+    for (const envelope of events) {
+      const kind = /** @type {keyof typeof HANDLERS} */ (envelope.event.event_type);
+      if (kind !== 'step_start' && !kind.startsWith('run_')) HANDLERS[kind]?.(this, run, envelope.event, envelope);
     }
     [run.step, run.isStepOpen, this._counts] = [before.step, before.isStepOpen, before.counts];
   }
@@ -215,38 +215,38 @@ export class RunTree {
     return found;
   }
 
-  /** @param {any} told */
-  _start(told) {
-    const { event, run_id: runId, parent_run_id: parentId } = told;
+  /** @param {any} envelope */
+  _start(envelope) {
+    const { event, run_id: runId, parent_run_id: parentId } = envelope;
     const known = this.runs.get(runId);
-    if (known && !known.node.startedAt) return this._begin(known, told);
-    if (known) return this._goOn(known, told);
+    if (known && !known.node.startedAt) return this._begin(known, envelope);
+    if (known) return this._resume(known, envelope);
     const above = parentId ? this.runs.get(parentId) : undefined;
     if (!above) return undefined;
     const callId = event.identity?.parent_tool_call_id;
     const call = callId ? this._find(above, callId) : undefined;
-    return this._begin(this._run(runId, call ?? above.step ?? above.node, ''), told);
+    return this._begin(this._run(runId, call ?? above.step ?? above.node, ''), envelope);
   }
 
-  /** @param {Run} run @param {any} told */
-  _begin(run, told) {
+  /** @param {Run} run @param {any} envelope */
+  _begin(run, envelope) {
     const { node } = run;
-    node.threadId = told.thread_id;
-    node.startedAt = told.at_ms;
-    node.label = told.event.identity?.agent_id || node.label || 'run';
-    node.more.identity = told.event.identity;
+    node.threadId = envelope.thread_id;
+    node.startedAt = envelope.at_ms;
+    node.label = envelope.event.identity?.agent_id || node.label || 'run';
+    node.more.identity = envelope.event.identity;
   }
 
-  /** @param {Run} run @param {any} told */
-  _goOn(run, told) {
+  /** @param {Run} run @param {any} envelope */
+  _resume(run, envelope) {
     const { node } = run;
     node.status = 'running';
     node.endedAt = null;
-    const words = GOES_ON[/** @type {keyof typeof GOES_ON} */ (told.event.cause)];
+    const words = GOES_ON[/** @type {keyof typeof GOES_ON} */ (envelope.event.cause)];
     if (!words) return;
-    const mark = this._node(`${node.threadId}#${told.seq}`, 'mark', node, words);
-    mark.status = told.event.cause;
-    mark.startedAt = mark.endedAt = told.at_ms;
+    const mark = this._node(`${node.threadId}#${envelope.seq}`, 'mark', node, words);
+    mark.status = envelope.event.cause;
+    mark.startedAt = mark.endedAt = envelope.at_ms;
   }
 
   /** Add to a node and to all above it. @param {Node} node @param {number} input

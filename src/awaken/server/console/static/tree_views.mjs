@@ -1,5 +1,5 @@
 /**
- * What a page shows of a tree: when it was at work, what fits a filter, what a cancel would reach.
+ * Views of a tree: the times of work, the rows that fit a filter, the runs that a cancel would reach.
  * No DOM.
  *
  * @typedef {import('./tree.mjs').Node} Node
@@ -8,13 +8,13 @@
 
 const FAILED = ['failed', 'denied', 'expired', 'unknown'];
 
-/** The log has no pieces of text: what a step said comes from its row. @param {RunTree} tree
+/** The log has no pieces of text: the text of a step comes from its row. @param {RunTree} tree
  * @param {Map<string, any>} rows */
 export function fillWords(tree, rows) {
   for (const step of tree.root.children) {
     const row = rows.get(step.more.messageId);
-    if (!row || step.said) continue;
-    step.said = step.label = row.words;
+    if (!row || step.text) continue;
+    step.text = step.label = row.words;
     rows.delete(step.more.messageId);
   }
 }
@@ -46,7 +46,7 @@ export function filterOf({ show, find }, tree) {
     if (show === 'failed' && !['failed', 'denied', 'expired'].includes(node.status)) return false;
     if (show === 'asks' && !(node.status === 'waits' && node.kind === 'call') && !node.more.answer) return false;
     if (slow && !slow.has(node)) return false;
-    return !wanted || `${node.label} ${node.said}`.toLowerCase().includes(wanted);
+    return !wanted || `${node.label} ${node.text}`.toLowerCase().includes(wanted);
   };
 }
 
@@ -100,7 +100,7 @@ const MOST_CUTS = 20;
  *   number from 0 to 1
  */
 export function makeScale(busy) {
-  const spans = merged(busy);
+  const spans = mergeSpans(busy);
   if (!spans.length) return { place: () => 0, cuts: [] };
   const work = Math.max(1, spans.reduce((sum, [from, to]) => sum + to - from, 0));
   const long = Math.max(1, work * GAP);
@@ -144,7 +144,7 @@ export function makeScale(busy) {
 }
 
 /** @param {[number, number][]} spans */
-function merged(spans) {
+function mergeSpans(spans) {
   /** @type {[number, number][]} */
   const found = [];
   for (const [from, to] of [...spans].sort((a, b) => a[0] - b[0])) {

@@ -1,4 +1,4 @@
-/** What pages and parts are written with, and its types. */
+/** The library that pages and parts are written with, and its types. */
 
 import * as hooks from './vendor/hooks.mjs';
 import htm from './vendor/htm.mjs';
@@ -6,7 +6,7 @@ import * as preact from './vendor/preact.mjs';
 import * as signals from './vendor/signals.mjs';
 
 /**
- * A value that tells those who have read it when it changes.
+ * A value that notifies its readers when it changes.
  * @template T
  * @typedef {{value: T, peek: () => T}} Signal
  */
@@ -16,9 +16,9 @@ export const html = htm.bind(preact.h);
 /** @type {(view: any, into: Element) => void} */
 export const render = preact.render;
 
-/** @type {(deed: () => void | (() => void), needs?: any[]) => void} */
+/** @type {(callback: () => void | (() => void), needs?: any[]) => void} */
 export const useEffect = hooks.useEffect;
-/** Like `useEffect`, but before the page is painted. @type {(deed: () => void | (() => void), needs?: any[]) => void} */
+/** Like `useEffect`, but before the page is painted. @type {(callback: () => void | (() => void), needs?: any[]) => void} */
 export const useLayoutEffect = hooks.useLayoutEffect;
 /** @type {<T>(make: () => T, needs: any[]) => T} */
 export const useMemo = hooks.useMemo;
@@ -31,5 +31,5 @@ export const useState = hooks.useState;
 export const signal = signals.signal;
 /** @type {<T>(make: () => T) => Signal<T>} */
 export const computed = signals.computed;
-/** @type {(deed: () => void) => () => void} */
+/** @type {(callback: () => void) => () => void} */
 export const effect = signals.effect;

@@ -2,7 +2,7 @@
  * Streams of events from the server, given on in batches.
  *
  * `EventSource` cannot send a header, so a stream of a thread is opened with a token that is good
- * for this thread, for seconds. It goes on behind the last event that has come.
+ * for this thread, for seconds. A new stream continues behind the last event that has come.
  */
 
 import { ApiError, ROOT, get, part, post, send } from './api.mjs';
@@ -22,7 +22,7 @@ const TOKEN_SECONDS = 30;
 const HIDDEN_FOR = 20_000;
 const WAITS = [500, 1000, 2000, 4000, 8000];
 
-/** Whether the page hears the server; `since` is when it was lost. */
+/** Whether the page has a connection to the server; `since` is when it was lost. */
 export const connection = signal({ isOpen: true, since: 0 });
 
 /** @param {boolean} isOpen */
@@ -33,7 +33,7 @@ function note(isOpen) {
 /** @param {number} tries */
 const waitFor = (tries) => WAITS[Math.min(tries, WAITS.length - 1)] * (0.8 + Math.random() * 0.4);
 
-/** Follow a thread with everything beneath it, until the returned function is called.
+/** Follow a thread with all its descendants, until the returned function is called.
  *
  * @param {{thread: string, root: string, after: string,
  *   onBatch: (events: any[]) => void, onError?: (error: ApiError) => void}} asked
@@ -65,7 +65,7 @@ export function followThread({ thread, root, after, onBatch, onError }) {
       document.hidden ? PACE_HIDDEN : PACE,
     );
   };
-  const hear = (/** @type {MessageEvent} */ message) => {
+  const onMessage = (/** @type {MessageEvent} */ message) => {
     if (message.lastEventId) cursor = message.lastEventId;
     queue.push(parse(message.data));
     soon();
@@ -98,7 +98,7 @@ export function followThread({ thread, root, after, onBatch, onError }) {
     source.addEventListener('error', (event) => {
       if (!(event instanceof MessageEvent)) retry();
     });
-    for (const kind of KINDS) source.addEventListener(kind, (event) => event instanceof MessageEvent && hear(event));
+    for (const kind of KINDS) source.addEventListener(kind, (event) => event instanceof MessageEvent && onMessage(event));
   };
   const onVisibility = () => {
     clearTimeout(hiding);
@@ -155,7 +155,7 @@ async function* frames(answer) {
   }
 }
 
-// -- The tickets of the scope, as the server tells of them.
+// -- The tickets of the scope.
 
 const known = signal(/** @type {Map<string, any>} */ (new Map()));
 
@@ -167,17 +167,17 @@ export const openTickets = computed(() =>
 export const changes = computed(() => new Map([...known.value].map(([key, ticket]) => [key, ticket.status])));
 /** The rows of open tickets that the server cannot read. */
 export const unreadableTickets = signal(/** @type {any[]} */ ([]));
-/** What kept the tickets from being read, or null; undefined until they were asked for. */
+/** The error of reading the tickets, or null; undefined until they were requested. */
 export const problem = signal(/** @type {any} */ (undefined));
 
 /** @param {any[]} tickets */
-function learn(tickets) {
+function updateTickets(tickets) {
   const now = new Map(known.value);
   for (const ticket of tickets) now.set(ticket.key, ticket);
   known.value = now;
 }
 
-/** Whether the reader may be asked to let the page tell of new questions while it is not seen. */
+/** Whether the page may ask for permission to notify of new questions while it is hidden. */
 export const mayAsk = signal('Notification' in window && Notification.permission === 'default');
 
 export async function askToNotify() {
@@ -206,13 +206,13 @@ export async function watchTickets(until) {
     if (until.aborted) return;
     await readTickets();
   }
-  if (!problem.value) await followTickets((ticket) => (notify(ticket), learn([ticket])), until);
+  if (!problem.value) await followTickets((ticket) => (notify(ticket), updateTickets([ticket])), until);
 }
 
 export async function readTickets() {
   try {
     const page = await get('/v1/tickets', { status: 'open', limit: 500 });
-    learn(page.items);
+    updateTickets(page.items);
     unreadableTickets.value = page.unreadable ?? [];
     problem.value = null;
   } catch (error) {

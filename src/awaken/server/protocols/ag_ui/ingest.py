@@ -1,4 +1,4 @@
-"""From an AG-UI client's request to what it asks for. Pure."""
+"""Reads what an AG-UI client's request asks for. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from awaken.core.suspension import Decision, Ticket, TicketStatus, ToolCallResum
 from awaken.core.tool import ToolDescriptor
 from awaken.server.protocols.ag_ui.interrupts import decision, is_frontend
 from awaken.server.protocols.ag_ui.messages import tool_text, user_message
-from awaken.server.protocols.ag_ui.wire import ContextItem, FrontendTool, RunAgentInput, SentMessage
-from awaken.server.protocols.base import BadRequest, Intake, Known
+from awaken.server.protocols.ag_ui.wire import AgUiMessage, AgUiTool, ContextItem, RunAgentInput
+from awaken.server.protocols.base import BadRequest, Intake, KnownThread
 
 INTERRUPTS_PENDING = "interrupts_pending"
 """The code of a request that leaves interrupts of the thread unanswered."""
 NOTHING_NEW = "nothing_new"
-"""The code of a request that asks for nothing that has not been done."""
+"""The code of a request that asks for nothing new."""
 _CONTEXT = "Context from the application:"
 _WROTE_INSTEAD = "the user sent a message instead"
 
 
-class Taken(NamedTuple):
+class IngestResult(NamedTuple):
     """What a request asks for.
 
     `answered` are the calls that it answers by tool messages: the client has those messages.
@@ -35,48 +35,48 @@ class Taken(NamedTuple):
     answered: frozenset[str]
 
 
-def ingest(asked: RunAgentInput, known: Known, agent_id: str | None) -> Taken:
-    """What a client asks for. `known.tickets` are all tickets of the thread's latest run: those
-    that this very request has answered before are answered in the same way again.
+def ingest(request: RunAgentInput, known: KnownThread, agent_id: str | None) -> IngestResult:
+    """What a client asks for. `known.tickets` are all tickets of the thread's latest run: tickets
+    that this same request has answered before get the same answers again.
 
     Raises:
         BadRequest: the request has nothing new, cannot be read, or leaves interrupts open.
     """
-    messages = asked.sent()
-    answers = _resumed(asked, known.tickets)
-    by_message = _tool_answers(asked, messages, known, answers)
+    messages = request.parse_messages()
+    answers = _resume_answers(request, known.tickets)
+    by_message = _tool_answers(request, messages, known, answers)
     answers.update(by_message)
     _check_pending(known.tickets, answers)
     new = _new_messages(messages, known)
     if new:
-        answers.update(_overtaken(asked, known.tickets, answers))
+        answers.update(_deny_unanswered(request, known.tickets, answers))
     rewind_to = None
     if not new and not answers:
-        new = [_last_asked(messages)]
+        new = [_last_question(messages)]
         rewind_to = new[0].id
     intake = Intake(
-        thread_id=asked.thread_id,
+        thread_id=request.thread_id,
         agent_id=agent_id,
-        messages=(*_context(asked.context or (), known.messages), *new),
+        messages=(*_context(request.context or (), known.messages), *new),
         decisions=tuple(_decisions(answers)),
         rewind_to=rewind_to,
-        frontend_tools=tuple(_descriptor(tool) for tool in asked.tools or ()),
-        state=asked.state if isinstance(asked.state, dict) else {},
-        forwarded_props=asked.forwarded_props or None,
-        key=_key(asked),
+        frontend_tools=tuple(_descriptor(tool) for tool in request.tools or ()),
+        state=request.state if isinstance(request.state, dict) else {},
+        forwarded_props=request.forwarded_props or None,
+        key=_key(request),
         adapter=Adapter.AG_UI,
-        request_id=asked.run_id,
+        request_id=request.run_id,
     )
     calls = [ticket.call_id for ticket in known.tickets if ticket.key in by_message]
-    return Taken(intake, frozenset(calls))
+    return IngestResult(intake, frozenset(calls))
 
 
-def _key(asked: RunAgentInput) -> str:
+def _key(request: RunAgentInput) -> str:
     """The key of the request. A client may answer a run's interrupts under the `runId` of the
     request that started the run: each set of answers has a key of its own."""
-    if not asked.answers():
-        return asked.run_id
-    return f"{asked.run_id} {digest(asked.answers())}"
+    if not request.answers():
+        return request.run_id
+    return f"{request.run_id} {digest(request.answers())}"
 
 
 Answers = dict[str, ToolCallResume]
@@ -90,11 +90,11 @@ def _decisions(answers: Answers) -> Iterable[Decision]:
 # -- answers ----------------------------------------------------------------------------------
 
 
-def _resumed(asked: RunAgentInput, tickets: Sequence[Ticket]) -> Answers:
+def _resume_answers(request: RunAgentInput, tickets: Sequence[Ticket]) -> Answers:
     by_key = {ticket.key: ticket for ticket in tickets}
     asking = [ticket for ticket in tickets if ticket.status is TicketStatus.OPEN]
     found: Answers = {}
-    for entry in asked.answers():
+    for entry in request.answers():
         ticket = by_key.get(entry.interrupt_id or "")
         if ticket is None and entry.interrupt_id is None and len(asking) == 1:
             ticket = asking[0]
@@ -103,12 +103,12 @@ def _resumed(asked: RunAgentInput, tickets: Sequence[Ticket]) -> Answers:
                 f"no interrupt {entry.interrupt_id!r} waits in this thread",
                 code="unknown_interrupt",
             )
-        found[ticket.key] = decision(ticket, entry, asked.run_id)
+        found[ticket.key] = decision(ticket, entry, request.run_id)
     return found
 
 
 def _tool_answers(
-    asked: RunAgentInput, messages: Sequence[SentMessage], known: Known, answers: Answers
+    request: RunAgentInput, messages: Sequence[AgUiMessage], known: KnownThread, answers: Answers
 ) -> Answers:
     """The answers to front-end calls that come as tool messages."""
     logged = {message.id for message in known.messages}
@@ -118,10 +118,10 @@ def _tool_answers(
         ticket = tickets.get(message.tool_call_id or "") if message.role == "tool" else None
         if ticket is None:
             continue
-        given = ticket.decision
-        is_again = given is not None and given.decision_id == asked.run_id
+        earlier = ticket.decision
+        is_again = earlier is not None and earlier.decision_id == request.run_id
         if is_again or (message.id not in logged and ticket.status is TicketStatus.OPEN):
-            made = ToolCallResume.approve(tool_text(message), id=asked.run_id)
+            made = ToolCallResume.approve(tool_text(message), id=request.run_id)
             found[ticket.key] = msgspec.structs.replace(made, message_id=message.id)
     return found
 
@@ -141,11 +141,13 @@ def _check_pending(tickets: Iterable[Ticket], answers: Answers) -> None:
         )
 
 
-def _overtaken(asked: RunAgentInput, tickets: Iterable[Ticket], answers: Answers) -> Answers:
-    """A no to each front-end call that the client leaves open and sends a user's message instead:
+def _deny_unanswered(
+    request: RunAgentInput, tickets: Iterable[Ticket], answers: Answers
+) -> Answers:
+    """A denial for each front-end call that the client leaves open while it sends a user's message:
     the run would wait for ever."""
     return {
-        ticket.key: ToolCallResume.deny(_WROTE_INSTEAD, id=asked.run_id)
+        ticket.key: ToolCallResume.deny(_WROTE_INSTEAD, id=request.run_id)
         for ticket in tickets
         if ticket.status is TicketStatus.OPEN and ticket.key not in answers
     }
@@ -154,14 +156,14 @@ def _overtaken(asked: RunAgentInput, tickets: Iterable[Ticket], answers: Answers
 # -- messages ---------------------------------------------------------------------------------
 
 
-def _new_messages(messages: Sequence[SentMessage], known: Known) -> list[Message]:
-    """The user's messages behind the last one that the log has."""
+def _new_messages(messages: Sequence[AgUiMessage], known: KnownThread) -> list[Message]:
+    """The user's messages behind the last message that is in the log."""
     logged = {message.id for message in known.messages}
     last = max((i for i, message in enumerate(messages) if message.id in logged), default=-1)
     return [user_message(sent) for sent in messages[last + 1 :] if sent.role == "user"]
 
 
-def _last_asked(messages: Sequence[SentMessage]) -> Message:
+def _last_question(messages: Sequence[AgUiMessage]) -> Message:
     """The message to answer once more: the client's list ends with it.
 
     Raises:
@@ -176,13 +178,14 @@ def _last_asked(messages: Sequence[SentMessage]) -> Message:
 
 
 def _context(items: Iterable[ContextItem], logged: Iterable[Message]) -> list[Message]:
-    """What the application tells the agent, unless it has told it last time."""
+    """The message with what the application tells the agent, unless the log's last such message is
+    the same."""
     lines = [f"- {item.description}: {_value(item)}" for item in items]
     if not lines:
         return []
     text = "\n".join((_CONTEXT, *lines))
-    told = [message.text() for message in logged if _is_context(message)]
-    return [] if told and told[-1] == text else [Message.internal_system(text)]
+    earlier = [message.text() for message in logged if _is_context(message)]
+    return [] if earlier and earlier[-1] == text else [Message.internal_system(text)]
 
 
 def _value(item: ContextItem) -> str:
@@ -194,7 +197,7 @@ def _is_context(message: Message) -> bool:
     return is_internal and message.text().startswith(_CONTEXT)
 
 
-def _descriptor(tool: FrontendTool) -> ToolDescriptor:
+def _descriptor(tool: AgUiTool) -> ToolDescriptor:
     described = ToolDescriptor(
         id=tool.name,
         name=tool.name,

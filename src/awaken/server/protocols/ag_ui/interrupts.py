@@ -28,7 +28,7 @@ _APPROVAL: Json = {
     },
     "required": ["approved"],
 }
-"""What the payload of an answer to an approval may say."""
+"""The schema of the payload that answers an approval."""
 
 
 def is_frontend(ticket: AskedCall) -> bool:
@@ -77,16 +77,16 @@ def _iso(at_ms: int) -> str:
 
 
 def decision(ticket: Ticket, entry: ResumeEntry, run_id: str) -> ToolCallResume:
-    """The answer to a ticket. If the client sends back the digest of the question it has shown, an
-    answer to another question is refused.
+    """The answer to a ticket. If the client sends back the digest of the question that it has
+    shown, an answer to another question is refused.
 
     Raises:
         BadRequest: the answer to an approval says neither yes nor no.
     """
-    made = _decision(ticket, entry)
-    given = (entry.metadata or {}).get("digest")
-    digest = given if isinstance(given, str) else None
-    return msgspec.structs.replace(made, decision_id=run_id, digest=digest)
+    answer = _decision(ticket, entry)
+    sent = (entry.metadata or {}).get("digest")
+    digest = sent if isinstance(sent, str) else None
+    return msgspec.structs.replace(answer, decision_id=run_id, digest=digest)
 
 
 def _decision(ticket: Ticket, entry: ResumeEntry) -> ToolCallResume:
@@ -95,15 +95,15 @@ def _decision(ticket: Ticket, entry: ResumeEntry) -> ToolCallResume:
         return ToolCallResume.deny(_find(payload, "reason", str))
     if ticket.answer_mode is not ToolCallResumeMode.REPLAY_TOOL_CALL:
         return ToolCallResume.approve(payload)
-    said = payload if isinstance(payload, bool) else _find(payload, "approved", bool)
-    if said is None:
+    is_approved = payload if isinstance(payload, bool) else _find(payload, "approved", bool)
+    if is_approved is None:
         raise BadRequest(
             f"the answer to interrupt {ticket.key!r} says neither yes nor no: send the payload "
             '{"approved": true} or {"approved": false}',
             code="bad_answer",
         )
     reason = _find(payload, "reason", str)
-    if not said:
+    if not is_approved:
         return ToolCallResume.deny(reason)
     edited = _find(payload, "editedArgs", dict)
     if edited is not None:

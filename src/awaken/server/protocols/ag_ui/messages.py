@@ -1,4 +1,4 @@
-"""Messages: those of the log as AG-UI clients hold them, and those of users as the log has them."""
+"""Converts messages: those of the log for AG-UI clients, and users' messages for the log."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from awaken.core.message import (
     Visibility,
 )
 from awaken.core.suspension import Ticket, ToolCallResumeMode
-from awaken.server.protocols.ag_ui.wire import SentMessage
+from awaken.server.protocols.ag_ui.wire import AgUiMessage
 from awaken.server.protocols.base import BadRequest
 
 WireMessage = dict[str, Any]
-"""A message as the client holds it."""
+"""A message as the client has it."""
 
 _EDITS = ToolCallResumeMode.PASS_DECISION_TO_TOOL
 _MEDIA: dict[str, type[Image] | type[Audio] | type[Video]] = {
@@ -48,7 +48,7 @@ def reasoning_id(message_id: str) -> str:
 # -- from the client --------------------------------------------------------------------------
 
 
-def user_message(sent: SentMessage) -> Message:
+def user_message(sent: AgUiMessage) -> Message:
     """
     Raises:
         BadRequest: its content cannot be read.
@@ -61,8 +61,8 @@ def user_message(sent: SentMessage) -> Message:
     return Message.user_with_content([_block(part) for part in content], id=sent.id)
 
 
-def tool_text(sent: SentMessage) -> str:
-    """What the model reads of a tool message."""
+def tool_text(sent: AgUiMessage) -> str:
+    """The text of a tool message that the model reads."""
     if sent.error:
         return f"Error: {sent.error}"
     if isinstance(sent.content, str):
@@ -128,7 +128,7 @@ def _beginning(value: Json) -> str:
 
 
 def wire_messages(messages: Iterable[Message]) -> list[WireMessage]:
-    """The messages of a log, without those that are not for clients."""
+    """The messages of a log that clients may see."""
     return [wire for message in messages for wire in _wire(message)]
 
 
@@ -149,15 +149,15 @@ def _wire(message: Message) -> list[WireMessage]:
 def _assistant(message: Message, id: str) -> list[WireMessage]:
     thoughts = [block.thinking for block in message.content if isinstance(block, Thinking)]
     found = [reasoning_message(id, "".join(thoughts))] if any(thoughts) else []
-    said = assistant_message(id, message.text())
+    answer = assistant_message(id, message.text())
     for call in message.tool_calls or ():
-        add_call(said, call.id, call.name, dumps_text(call.arguments))
-    return [*found, said]
+        add_call(answer, call.id, call.name, dumps_text(call.arguments))
+    return [*found, answer]
 
 
 def with_edits(messages: Sequence[Message], tickets: Iterable[Ticket]) -> list[Message]:
-    """The messages, with the arguments that approvers have given to calls in place of the model's.
-    The key of a ticket names the message of its call, and the call's place in it."""
+    """The messages, with the arguments of calls as approvers have changed them. The key of a ticket
+    names the message of its call, and the call's index in it."""
     edited: dict[str, dict[int, Json]] = {}
     for ticket in tickets:
         given = ticket.decision
@@ -181,10 +181,12 @@ def behind_call(
 ) -> list[WireMessage]:
     """The messages, with more of them behind the message that made a call and behind its results,
     or at the end if there is no such call."""
-    place = next((i for i, m in enumerate(messages) if _makes(m, call_id)), len(messages) - 1) + 1
-    while place < len(messages) and messages[place]["role"] == "tool":
-        place += 1
-    return [*messages[:place], *more, *messages[place:]]
+    position = (
+        next((i for i, m in enumerate(messages) if _makes(m, call_id)), len(messages) - 1) + 1
+    )
+    while position < len(messages) and messages[position]["role"] == "tool":
+        position += 1
+    return [*messages[:position], *more, *messages[position:]]
 
 
 def _makes(message: WireMessage, call_id: str) -> bool:
@@ -204,10 +206,10 @@ def tool_message(id: str, call_id: str, text: str) -> WireMessage:
     return {"id": id, "role": "tool", "toolCallId": call_id, "content": text}
 
 
-def add_call(said: WireMessage, id: str, name: str, arguments: str = "") -> None:
+def add_call(answer: WireMessage, id: str, name: str, arguments: str = "") -> None:
     """Add a tool call to an assistant message."""
     function = {"name": name, "arguments": arguments}
-    said.setdefault("toolCalls", []).append({"id": id, "type": "function", "function": function})
+    answer.setdefault("toolCalls", []).append({"id": id, "type": "function", "function": function})
 
 
 def _user_content(message: Message) -> str | list[Json]:

@@ -1,7 +1,7 @@
-"""What a client should have, from the messages that it has and those of the log. Pure.
+"""Merges the messages that a client has with those of the log. Pure.
 
-A client keeps what it was told of an answer when its connection breaks or it stops reading, and
-sends that with its next request, while the log has all of the answer, or another one.
+When its connection breaks or it stops reading, a client keeps the part of an answer that it has
+received. It sends that with its next request, while the log has the whole answer, or another one.
 """
 
 from __future__ import annotations
@@ -14,38 +14,38 @@ _OF_AGENT = ("assistant", "reasoning")
 
 
 def is_current(held: Sequence[WireMessage], log: Sequence[WireMessage]) -> bool:
-    """Whether the client has the answers of the log as they are there."""
+    """Whether the client has the same answers as the log."""
     return _answers(reconcile(held, log)) == _answers(held)
 
 
 def reconcile(held: Sequence[WireMessage], log: Sequence[WireMessage]) -> list[WireMessage]:
     """The messages of a client, brought up to date with the log.
 
-    Between two messages that the client has and the log, too, answers of the log replace those of
-    the client. What the client has before the first such message stays: its list may reach
-    further back than the log that is compared, or begin with a greeting of its own. An answer
-    behind the last one, which the log does not have, was taken back.
+    Between two messages that both the client and the log have, answers of the log replace those of
+    the client. What the client has before the first such message stays: its list may reach further
+    back than the compared part of the log, or begin with a greeting of its own. An answer behind
+    the last such message, which the log does not have, was taken back.
     """
-    places = {str(message.get("id")): place for place, message in enumerate(log)}
-    behind = next((places[id] for id in map(_id, held) if id in places), 0)
+    positions = {str(message.get("id")): position for position, message in enumerate(log)}
+    behind = next((positions[id] for id in map(_id, held) if id in positions), 0)
     found: list[WireMessage] = []
     own: list[WireMessage] = []
     for message in held:
-        place = places.get(_id(message))
-        if place is None:
+        position = positions.get(_id(message))
+        if position is None:
             own.append(message)
             continue
-        found += _between(own, log[behind:place])
-        found.append(log[place] if _differs(message, log[place]) else message)
-        behind, own = max(behind, place + 1), []
+        found += _between(own, log[behind:position])
+        found.append(log[position] if _differs(message, log[position]) else message)
+        behind, own = max(behind, position + 1), []
     missing = log[behind:]
-    kept = own if behind == 0 else [message for message in own if not _is_answer(message)]
-    return [*found, *_between(kept, missing)]
+    remaining = own if behind == 0 else [message for message in own if not _is_answer(message)]
+    return [*found, *_between(remaining, missing)]
 
 
 def _between(own: Sequence[WireMessage], missing: Sequence[WireMessage]) -> list[WireMessage]:
-    """What stands between two messages that both have: what the client has there, unless the log
-    has answers in its place."""
+    """The messages between two that both have: those of the client, unless the log has answers
+    there."""
     if not any(_is_answer(message) for message in missing):
         return [*own, *missing]
     results = {message.get("toolCallId") for message in missing if message.get("role") == "tool"}
@@ -59,7 +59,7 @@ def _is_replaced(message: WireMessage, results: Collection[object]) -> bool:
 
 
 def _is_answer(message: WireMessage) -> bool:
-    """Whether it is what the agent of the thread has said, not one of its delegates."""
+    """Whether the agent of the thread has written the message, not one of its delegates."""
     return message.get("role") in _OF_AGENT and "subagentRunId" not in message
 
 

@@ -1,4 +1,4 @@
-"""What AG-UI clients see beside events: their state, an agent's capabilities, token usage."""
+"""Data that AG-UI clients get beside events: state, an agent's capabilities, token usage."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREFIX = "/extensions/"
 class ClientState:
     """A client's state; `value` is `None` as long as the client has none that can be patched.
 
-    Our state keys are the names at its top. Names that are not ours are the client's own, and stay.
+    Our state keys are names at its top level. Other names there are the client's own, and stay.
     """
 
     def __init__(self, value: Json) -> None:
@@ -31,12 +31,12 @@ class ClientState:
         """Put the state of a run into it. Returns whether that has changed it."""
         public: dict[str, Any] = snapshot.get("extensions", {})
         before = self.value
-        kept = {
-            name: held
-            for name, held in (before or {}).items()
+        own = {
+            name: value
+            for name, value in (before or {}).items()
             if name in public or name not in self._ours
         }
-        self.value = {**kept, **public}
+        self.value = {**own, **public}
         self._ours = frozenset(public)
         return self.value != before and bool(self.value or before)
 
@@ -44,19 +44,21 @@ class ClientState:
         """The patch for the client; empty if the client has no state to apply it to."""
         if self.value is None:
             return []
-        return [made for change in delta if (made := self._change(change)) is not None]
+        return [patch for change in delta if (patch := self._change(change)) is not None]
 
     def _change(self, change: Json) -> Json:
-        held, path = self.value, str(change["path"])
-        if held is None or not path.startswith(_PREFIX):
+        state, path = self.value, str(change["path"])
+        if state is None or not path.startswith(_PREFIX):
             return None  # our revision is not for the client
         name = path.removeprefix(_PREFIX)
         key = name.replace("~1", "/").replace("~0", "~")
         if change["op"] == "remove":
             self._ours -= {key}
-            return {"op": "remove", "path": f"/{name}"} if held.pop(key, self) is not self else None
+            return (
+                {"op": "remove", "path": f"/{name}"} if state.pop(key, self) is not self else None
+            )
         self._ours |= {key}
-        held[key] = change["value"]
+        state[key] = change["value"]
         return {"op": "add", "path": f"/{name}", "value": change["value"]}
 
 
@@ -98,7 +100,7 @@ _FIELDS = {
 }
 
 
-class UsageTotals:
+class ModelUsage:
     """The tokens of a stream's model calls, by model."""
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The messages that an AG-UI client holds, as far as it was told."""
+"""The messages that an AG-UI client has, as far as this stream knows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from awaken.server.protocols.ag_ui.messages import WireMessage, add_call
 
 
-class Transcript:
+class ClientTranscript:
     """A client's list of messages.
 
-    The client keeps its list by the same rules. A `MESSAGES_SNAPSHOT` with all of them takes back
-    what the client was told and is not true any more. `logged` are the ids of messages that are
-    known to be in the thread's log: those are not taken back.
+    The client updates its list by the same rules. A `MESSAGES_SNAPSHOT` with all messages removes
+    those that the client has received and that are not valid any more. `logged` are the ids of
+    messages that are known to be in the thread's log: those are not removed.
     """
 
     def __init__(self, messages: Iterable[WireMessage] = ()) -> None:
@@ -21,7 +21,7 @@ class Transcript:
         self.replace_all(messages)
 
     def replace_all(self, messages: Iterable[WireMessage]) -> None:
-        """Hold these messages, and no others."""
+        """Replace all messages by these."""
         self._messages: dict[str, WireMessage] = {}
         # Text is joined when it is asked for: an answer comes in thousands of pieces.
         self._pieces: dict[str, list[str]] = {}
@@ -68,8 +68,8 @@ class Transcript:
 
     def text(self, id: str) -> str:
         message = self._messages[id]
-        held = message.get("content")
-        text = held if isinstance(held, str) else ""
+        content = message.get("content")
+        text = content if isinstance(content, str) else ""
         pieces = self._pieces.pop(id, None)
         if pieces is not None:
             text = message["content"] = "".join((text, *pieces))
@@ -83,9 +83,9 @@ class Transcript:
     # -- calls --------------------------------------------------------------------------------
 
     def add_call(self, message_id: str, call_id: str, name: str) -> None:
-        said = self._messages[message_id]
-        add_call(said, call_id, name)
-        self._calls[call_id] = (message_id, said["toolCalls"][-1]["function"])
+        message = self._messages[message_id]
+        add_call(message, call_id, name)
+        self._calls[call_id] = (message_id, message["toolCalls"][-1]["function"])
 
     def has_call(self, call_id: str) -> bool:
         return call_id in self._calls
@@ -99,7 +99,7 @@ class Transcript:
         self._arguments.setdefault(call_id, []).append(delta)
 
     def arguments(self, call_id: str) -> str:
-        """What was written of a call's arguments."""
+        """The part of a call's arguments that the client has."""
         function = self._calls[call_id][1]
         pieces = self._arguments.pop(call_id, None)
         if pieces is not None:
@@ -114,16 +114,16 @@ class Transcript:
         """Remove a call, and its message if that has nothing else."""
         message_id, _ = self._calls.pop(call_id)
         self._arguments.pop(call_id, None)
-        said = self._messages[message_id]
-        said["toolCalls"] = [call for call in said["toolCalls"] if call["id"] != call_id]
-        if not said["toolCalls"]:
-            del said["toolCalls"]
+        message = self._messages[message_id]
+        message["toolCalls"] = [call for call in message["toolCalls"] if call["id"] != call_id]
+        if not message["toolCalls"]:
+            del message["toolCalls"]
             if not self.text(message_id):
                 self.drop(message_id)
 
 
 def _calls_of(message: WireMessage) -> list[dict[str, Any]]:
-    """The calls of a message, without what a client has sent in their place."""
+    """The valid calls of a message that a client has sent."""
     calls = message["toolCalls"]
     return [call for call in calls if _is_call(call)] if isinstance(calls, list) else []
 

@@ -1,7 +1,7 @@
-"""What AG-UI clients send.
+"""The requests of AG-UI clients.
 
-The shapes are read leniently: unknown properties are ignored and a null counts as absent, as
-clients of both versions, and older ones, are about.
+The types are lenient: unknown properties are ignored and a null counts as absent, since clients of
+several versions are in use.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from awaken.server.protocols.base import BadRequest
 PROTOCOL_VERSION = "1.0"
 
 
-class FrontendTool(msgspec.Struct, frozen=True):
+class AgUiTool(msgspec.Struct, frozen=True):
     """A tool that the client carries out."""
 
     name: str
@@ -46,7 +46,7 @@ class ResumeEntry(msgspec.Struct, frozen=True, rename="camel"):
         return self.status == "cancelled"
 
 
-class SentMessage(msgspec.Struct, frozen=True, rename="camel"):
+class AgUiMessage(msgspec.Struct, frozen=True, rename="camel"):
     """A message of the client's list, as far as an agent reads it."""
 
     id: str
@@ -57,24 +57,24 @@ class SentMessage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RunAgentInput(msgspec.Struct, frozen=True, rename="camel"):
-    """A request for a run. `messages` are kept as they came: the client has them like this."""
+    """A request for a run. `messages` are stored as they came: the client has them like this."""
 
     thread_id: str
     run_id: str
     messages: list[dict[str, Json]] = msgspec.field(default_factory=list)
     protocol_version: str | None = None
     state: Json = None
-    tools: list[FrontendTool] | None = None
+    tools: list[AgUiTool] | None = None
     context: list[ContextItem] | None = None
     forwarded_props: Json = None
     resume: list[ResumeEntry] | ResumeEntry | None = None
 
-    def sent(self) -> list[SentMessage]:
+    def parse_messages(self) -> list[AgUiMessage]:
         """
         Raises:
             BadRequest: an entry of the list is no message.
         """
-        return [_convert(message, SentMessage) for message in self.messages]
+        return [_convert(message, AgUiMessage) for message in self.messages]
 
     def answers(self) -> list[ResumeEntry]:
         """The answers to interrupts; early clients send a single one instead of a list."""
@@ -83,7 +83,7 @@ class RunAgentInput(msgspec.Struct, frozen=True, rename="camel"):
         return self.resume or []
 
 
-def read(body: bytes) -> RunAgentInput:
+def parse_input(body: bytes) -> RunAgentInput:
     """
     Raises:
         BadRequest: the body is not a `RunAgentInput`.

@@ -1,4 +1,4 @@
-"""The AI SDK's chunks of an answer: blocks of text and reasoning, then how the run ended."""
+"""The AI SDK's chunks of an answer: blocks of text and reasoning, then the end of the run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from awaken.core.lifecycle import (
 
 
 class Kind(StrEnum):
-    """What a block holds."""
+    """The kind of a block."""
 
     TEXT = "text"
     REASONING = "reasoning"
@@ -30,9 +30,10 @@ class Kind(StrEnum):
 class Blocks:
     """Opens, fills and closes blocks; their ids count up through the whole message.
 
-    A client of version 6 cannot take text back. When an answer starts over, what it has stays, and
-    what comes next is compared with that: only the rest goes out while both agree. Where they do
-    not, a notice goes out that the text before it is void, and the new text is a block of its own.
+    A client of version 6 cannot remove text. When an answer starts over, the client's text stays,
+    and the new text is compared with it: while both agree, only the part beyond it is sent. When
+    they differ, a notice says that the text before it is void, and the new text is a block of its
+    own.
 
     Args:
         void: the notice.
@@ -45,12 +46,12 @@ class Blocks:
         # Of the open block; made once, since there is a chunk for every delta of a model.
         self._id = self._delta = ""
         self._sent: dict[Kind, list[str]] = {kind: [] for kind in Kind}
-        # What the client has from before the last reset, and what has come of it again.
+        # The client's text from before the last reset, and the part of it that was sent again.
         self._shown: dict[Kind, str] = {}
         self._again: dict[Kind, str] = {}
 
     def add(self, kind: Kind, delta: str) -> Iterable[Json]:
-        """The chunks of a further piece of the answer."""
+        """The chunks of the next piece of the answer."""
         if self._shown and kind in self._shown:
             return self._compare(kind, delta)
         if self._open is kind:
@@ -93,13 +94,13 @@ class Blocks:
             yield {"type": f"{kind}-end", "id": self._id}
 
     def start_over(self) -> None:
-        """The answer starts over, and the client keeps what it has of it."""
+        """The answer starts over; the client keeps the part that it has."""
         for kind, sent in self._sent.items():
             if sent:
                 self._shown[kind], self._again[kind] = "".join(sent), ""
 
-    def settle(self) -> Iterator[Json]:
-        """The answer is complete: what the client has beyond it is void."""
+    def complete(self) -> Iterator[Json]:
+        """The answer is complete: text that the client has beyond it is void."""
         for kind, shown in list(self._shown.items()):
             again = self._again[kind]
             del self._shown[kind], self._again[kind]
@@ -107,19 +108,19 @@ class Blocks:
                 yield from self._replace(kind, again)
 
     def forget(self) -> None:
-        """The client has dropped everything of this step, or the step is over."""
+        """Reset the blocks: the client has dropped this step, or the step is over."""
         self._open = None
         self._sent = {kind: [] for kind in Kind}
         self._shown, self._again = {}, {}
 
 
-def ending_of(event: RunFinish) -> list[Json]:
+def build_ending(event: RunFinish) -> list[Json]:
     """The chunks at the end of a run."""
     termination = event.termination
     if isinstance(termination, Failed):
-        return failed(termination.value)
+        return build_error_ending(termination.value)
     cost = {} if event.cost is None else {"cost": event.cost}
-    metadata = {**usage_of(event.usage), **cost, "steps": event.steps}
+    metadata = {**usage_metadata(event.usage), **cost, "steps": event.steps}
     if not isinstance(termination, NaturalEnd | BehaviorRequested | Suspended):
         metadata["termination"] = str(type(termination).__struct_config__.tag)
     finish = {
@@ -130,7 +131,7 @@ def ending_of(event: RunFinish) -> list[Json]:
     return [{"type": "abort"}, finish] if isinstance(termination, CancelledEnd) else [finish]
 
 
-def failed(text: str) -> list[Json]:
+def build_error_ending(text: str) -> list[Json]:
     """The chunks at the end of a run that has failed. A page that is loaded later has the metadata
     alone: an error belongs to a stream, not to a message."""
     metadata = {"termination": "failed", "error": text}
@@ -149,7 +150,7 @@ _FIELDS = {
 }
 
 
-def usage_of(usage: TokenUsage | None) -> dict[str, Json]:
+def usage_metadata(usage: TokenUsage | None) -> dict[str, Json]:
     """The tokens as metadata of a message; empty if the provider reported none."""
     if usage is None:
         return {}

@@ -1,4 +1,4 @@
-"""A message of the page, put together from chunks as the client does it."""
+"""Builds a message of the page from chunks, as the client does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from awaken.codec import Json
 Part = dict[str, Any]
 Chunk = dict[str, Any]
 
-_CARRIED_OVER = ("providerExecuted",)
+_EXTRA_FIELDS = ("providerExecuted",)
 
 
 class MessageBuilder:
@@ -40,7 +40,7 @@ class MessageBuilder:
             "tool-approval-response": self._answer,
             "tool-output-available": self._output,
             "tool-output-error": self._output_error,
-            "tool-output-denied": self._denied,
+            "tool-output-denied": self._output_denied,
         }
 
     def apply(self, chunk: Chunk) -> None:
@@ -95,15 +95,15 @@ class MessageBuilder:
     # -- calls --------------------------------------------------------------------------------
 
     def _start_call(self, chunk: Chunk) -> None:
-        self._place(chunk)["state"] = "input-streaming"
+        self._find_or_add(chunk)["state"] = "input-streaming"
 
     def _call(self, chunk: Chunk) -> None:
-        self._place(chunk).update(state="input-available", input=chunk["input"])
+        self._find_or_add(chunk).update(state="input-available", input=chunk["input"])
 
     def _call_error(self, chunk: Chunk) -> None:
-        self._place(chunk).update(state="output-error", errorText=chunk["errorText"])
+        self._find_or_add(chunk).update(state="output-error", errorText=chunk["errorText"])
 
-    def _place(self, chunk: Chunk) -> Part:
+    def _find_or_add(self, chunk: Chunk) -> Part:
         """The call's part in the current step; a new one if it is not there."""
         for part in self.parts[self._step_begin() :]:
             if part.get("toolCallId") == chunk["toolCallId"]:
@@ -112,7 +112,7 @@ class MessageBuilder:
         kind = {"type": f"tool-{name}"}
         if chunk.get("dynamic"):
             kind = {"type": "dynamic-tool", "toolName": name}
-        part = {**kind, "toolCallId": chunk["toolCallId"], **_carried_over(chunk)}
+        part = {**kind, "toolCallId": chunk["toolCallId"], **_extra_fields(chunk)}
         self.parts.append(part)
         return part
 
@@ -134,16 +134,16 @@ class MessageBuilder:
 
     def _output(self, chunk: Chunk) -> None:
         part = self._find(chunk)
-        part.update(state="output-available", output=chunk["output"], **_carried_over(chunk))
+        part.update(state="output-available", output=chunk["output"], **_extra_fields(chunk))
         part.pop("preliminary", None)
         if chunk.get("preliminary"):
             part["preliminary"] = True
 
     def _output_error(self, chunk: Chunk) -> None:
-        error = {"errorText": chunk["errorText"], **_carried_over(chunk)}
+        error = {"errorText": chunk["errorText"], **_extra_fields(chunk)}
         self._find(chunk).update(state="output-error", **error)
 
-    def _denied(self, chunk: Chunk) -> None:
+    def _output_denied(self, chunk: Chunk) -> None:
         self._find(chunk)["state"] = "output-denied"
 
     # -- data ---------------------------------------------------------------------------------
@@ -156,5 +156,5 @@ class MessageBuilder:
         self.parts.append(dict(chunk))
 
 
-def _carried_over(chunk: Chunk) -> Part:
-    return {name: chunk[name] for name in _CARRIED_OVER if name in chunk}
+def _extra_fields(chunk: Chunk) -> Part:
+    return {name: chunk[name] for name in _EXTRA_FIELDS if name in chunk}

@@ -1,4 +1,4 @@
-"""Tool calls, as the parts of a message that they are shown in."""
+"""Tool calls as parts of a message."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from awaken.core.suspension import ResumedOutcome, ToolCallOutcome
 from awaken.core.tool import ToolResult
 
 PACE_MS = 100
-"""How many milliseconds of events lie between two previews of one call's output, at least."""
+"""The fewest milliseconds, in the time of events, between two previews of one call's output."""
 _STARTED_OVER = "the model has started its answer over, without this call"
 _REFUSED = (ResumedOutcome.DENIED, ResumedOutcome.EXPIRED)
 _CARRIED_OUT = (ResumedOutcome.SUCCEEDED, None)
 
 
-class Calls:
-    """The tool calls of one run.
+class CallParts:
+    """The chunks of one run's tool calls.
 
-    A call that is carried out here is `providerExecuted`: otherwise the page's `onToolCall` would
-    be asked to carry it out, too. A call of the front end is not; its part stays at
-    `input-available` until the page answers it. Once the answer is in the log, that call is marked
-    like the others: the SDK would send it again for as long as the step has an open question.
+    A call that is executed here is `providerExecuted`: otherwise the page's `onToolCall` would be
+    asked to execute it, too. A call of the front end is not; its part stays at `input-available`
+    until the page answers it. Once the answer is in the log, that call is marked like the others:
+    the SDK would send the answer again for as long as the step has an open question.
 
     Args:
-        frontend: the names of the tools that the page carries out.
+        frontend: the names of the tools that the page executes.
     """
 
     def __init__(self, frontend: Collection[str]) -> None:
         self._frontend = frozenset(frontend)
         # Calls of this step that have not ended, with the `seq` of `tool_call_ready` if it came.
-        self._begun: dict[str, tuple[str, int | None]] = {}
+        self._open: dict[str, tuple[str, int | None]] = {}
         self._void: dict[str, str] = {}
         self._outputs: dict[str, str] = {}
         self._previewed: dict[str, tuple[int, int]] = {}
@@ -42,38 +42,38 @@ class Calls:
         return name in self._frontend
 
     def is_ready(self, id: str) -> bool:
-        """Whether the call was shown with all its arguments in this step."""
-        return self._begun.get(id, ("", None))[1] is not None
+        """Whether the client has the call with all its arguments in this step."""
+        return self._open.get(id, ("", None))[1] is not None
 
     # -- the call as the model writes it ------------------------------------------------------
 
-    def started(self, id: str, name: str) -> Json:
-        self._begun[id] = (name, None)
+    def start(self, id: str, name: str) -> Json:
+        self._open[id] = (name, None)
         self._void.pop(id, None)
         return {
             "type": "tool-input-start",
             "toolCallId": id,
             "toolName": name,
-            **self._place(name),
+            **self._execution_fields(name),
         }
 
-    def written(self, id: str, delta: str) -> Iterator[Json]:
-        if id in self._begun and delta:
+    def write_arguments(self, id: str, delta: str) -> Iterator[Json]:
+        if id in self._open and delta:
             yield {"type": "tool-input-delta", "toolCallId": id, "inputTextDelta": delta}
 
     def ready(self, id: str, name: str, arguments: Json, seq: int | None) -> Json:
-        self._begun[id] = (name, seq or 0)
+        self._open[id] = (name, seq or 0)
         self._void.pop(id, None)
         return {
             "type": "tool-input-available",
             "toolCallId": id,
             "toolName": name,
             "input": arguments,
-            **self._place(name),
+            **self._execution_fields(name),
         }
 
-    def dropped(self, id: str, name: str, reason: str) -> Json:
-        self._begun.pop(id, None)
+    def drop(self, id: str, name: str, reason: str) -> Json:
+        self._open.pop(id, None)
         self._void.pop(id, None)
         return {
             "type": "tool-input-error",
@@ -81,19 +81,19 @@ class Calls:
             "toolName": name,
             "input": None,
             "errorText": reason,
-            **self._place(name),
+            **self._execution_fields(name),
         }
 
-    def _place(self, name: str) -> dict[str, Json]:
+    def _execution_fields(self, name: str) -> dict[str, Json]:
         return {"dynamic": True} if name in self._frontend else {"providerExecuted": True}
 
-    # -- what comes of it ---------------------------------------------------------------------
+    # -- output and results -------------------------------------------------------------------
 
-    def streamed(self, id: str, delta: str, at_ms: int) -> Iterator[Json]:
+    def preview(self, id: str, delta: str, at_ms: int) -> Iterator[Json]:
         """A preview of the output so far, unless the last one was a moment ago."""
         output = self._outputs[id] = self._outputs.get(id, "") + delta
-        told_at, length = self._previewed.get(id, (None, 0))
-        if (told_at is not None and at_ms - told_at < PACE_MS) or len(output) == length:
+        previewed_at, length = self._previewed.get(id, (None, 0))
+        if (previewed_at is not None and at_ms - previewed_at < PACE_MS) or len(output) == length:
             return
         self._previewed[id] = (at_ms, len(output))
         yield {
@@ -104,8 +104,8 @@ class Calls:
             "providerExecuted": True,
         }
 
-    def done(self, event: ToolCallDone) -> Iterator[Json]:
-        self._ended(event.id)
+    def finish(self, event: ToolCallDone) -> Iterator[Json]:
+        self._forget_call(event.id)
         name, result = event.result.tool_name, event.result
         if event.outcome is ToolCallOutcome.SUSPENDED:
             if not self.is_frontend(name):
@@ -122,15 +122,19 @@ class Calls:
         yield {"type": "tool-approval-request", "approvalId": key, "toolCallId": event.id}
         yield {"type": "data-approval", "id": key, "data": _question(event)}
 
-    def resumed(self, event: ToolCallResumed) -> Iterator[Json]:
+    def resume(self, event: ToolCallResumed) -> Iterator[Json]:
         id = event.target_id
         if event.edited is not None:
-            named = {"toolCallId": id, "toolName": event.name, **self._place(event.name)}
-            yield {"type": "tool-input-available", **named, "input": event.edited}
+            fields = {
+                "toolCallId": id,
+                "toolName": event.name,
+                **self._execution_fields(event.name),
+            }
+            yield {"type": "tool-input-available", **fields, "input": event.edited}
         if event.outcome in _REFUSED:
             yield {"type": "tool-output-denied", "toolCallId": id}
         elif event.outcome in _CARRIED_OUT:
-            yield self._output(id, _unwrapped(event.result))
+            yield self._output(id, _unwrap(event.result))
         else:
             yield self._error(id, _why(event))
 
@@ -150,8 +154,8 @@ class Calls:
             "providerExecuted": True,
         }
 
-    def _ended(self, id: str) -> None:
-        self._begun.pop(id, None)
+    def _forget_call(self, id: str) -> None:
+        self._open.pop(id, None)
         self._outputs.pop(id, None)
         self._previewed.pop(id, None)
 
@@ -160,26 +164,26 @@ class Calls:
     def start_over(self, from_seq: int | None) -> None:
         """The answer starts over: its calls are void until they come again. Calls that are ready
         stay, except those whose event is void because its `seq` is `from_seq` or more."""
-        for id, (name, seq) in list(self._begun.items()):
+        for id, (name, seq) in list(self._open.items()):
             if seq is None or (from_seq is not None and seq >= from_seq):
                 self._void[id] = name
-                del self._begun[id]
+                del self._open[id]
 
-    def settle(self) -> Iterator[Json]:
+    def complete(self) -> Iterator[Json]:
         """The answer is complete: the calls that did not come again end with an error."""
         for id, name in list(self._void.items()):
-            yield self.dropped(id, name, _STARTED_OVER)
+            yield self.drop(id, name, _STARTED_OVER)
 
     def forget(self) -> None:
         """The step is over, or the client has dropped it."""
-        self._begun, self._void, self._outputs, self._previewed = {}, {}, {}, {}
+        self._open, self._void, self._outputs, self._previewed = {}, {}, {}, {}
 
 
 def _output_of(result: ToolResult) -> Json:
     return result.message if result.data is None else result.data
 
 
-def _unwrapped(result: Json) -> Json:
+def _unwrap(result: Json) -> Json:
     """A resumed call's data; a tool that gave metadata has both in the result of its event."""
     is_wrapped = isinstance(result, dict) and set(result) == {"data", "metadata"}
     return result["data"] if is_wrapped else result
@@ -191,8 +195,8 @@ def _why(event: ToolCallResumed) -> str:
 
 
 def _question(event: ToolCallDone) -> Json:
-    """What the approver is asked, which is not always the call itself: a delegate's question is
-    asked through the call that started the delegate."""
+    """The question to the approver, which is not always about the call itself: a delegate's
+    question is asked through the call that started the delegate."""
     ticket = event.result.suspension
     asker = ticket.asker if ticket is not None else None
     pending = ticket.pending if ticket is not None else None

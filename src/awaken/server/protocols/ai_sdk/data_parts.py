@@ -1,4 +1,4 @@
-"""Data parts of the AI SDK: the reports of running tools, and what delegates do.
+"""Data parts of the AI SDK: the reports of running tools, and the state of delegates.
 
 Each call has one part for each type of report, and each run of a delegate has one part.
 """
@@ -23,23 +23,23 @@ from awaken.core.event import (
     TextDelta,
 )
 from awaken.core.lifecycle import CancelledEnd, Failed, Suspended, TerminationReason
-from awaken.server.protocols.json_patch import PatchError, patched
+from awaken.server.protocols.json_patch import PatchError, apply_patch
 
 
-class Activities:
+class ActivityParts:
     """The latest report of each call, by its type."""
 
     def __init__(self) -> None:
         self._content: dict[str, Json] = {}
 
-    def shown(self, event: ActivitySnapshot) -> Iterator[Json]:
+    def show(self, event: ActivitySnapshot) -> Iterator[Json]:
         yield self._part(event.message_id, event.activity_type, event.content)
 
-    def changed(self, event: ActivityDelta) -> Iterator[Json]:
-        """The report with a change; none if it does not fit what was reported before."""
+    def change(self, event: ActivityDelta) -> Iterator[Json]:
+        """The report with a change; no chunk if the change does not fit the last report."""
         before = self._content.get(_id(event.message_id, event.activity_type))
         try:
-            content = patched(before, event.patch)
+            content = apply_patch(before, event.patch)
         except PatchError:
             return
         yield self._part(event.message_id, event.activity_type, content)
@@ -56,11 +56,11 @@ def _id(message_id: str, kind: str) -> str:
 
 
 PACE_MS = 100
-"""How many milliseconds of events lie between two updates of one part, at least."""
+"""The fewest milliseconds, in the time of events, between two updates of one part."""
 
 
-class Team:
-    """The runs that the run `run_id` has started, and those that these have started."""
+class DelegateParts:
+    """The parts of the runs that the run `run_id` has started, directly or through other runs."""
 
     def __init__(self, run_id: str) -> None:
         self._root = run_id
@@ -72,74 +72,75 @@ class Team:
         return bool(self._members)
 
     def begin(self, *, is_whole: bool) -> None:
-        """Note the first event of the run at the top. The threads are read side by side, so that a
-        delegate's may be ahead: if the stream `is_whole`, it has the call that starts a delegate,
-        and the delegate comes behind that."""
+        """Note the first event of the run `run_id`. The threads are read side by side, so that a
+        delegate's events may come first: if the stream `is_whole`, it has the call that starts a
+        delegate, and the delegate's part comes behind that."""
         self.has_begun, self._is_whole = True, is_whole
 
-    def called(self, call_id: str) -> None:
-        """The run has made a call, which may start a delegate."""
+    def add_call(self, call_id: str) -> None:
+        """Note a call of the run, which may start a delegate."""
         self._calls.add(call_id)
 
-    def encode(self, told: RunEvent) -> Iterator[Json]:
-        """The chunks of an event of another run; none if that run does not belong to the team."""
-        member = self._members.get(told.run_id)
+    def encode(self, event: RunEvent) -> Iterator[Json]:
+        """The chunks of another run's event; none if the run `run_id` has not started that run."""
+        member = self._members.get(event.run_id)
         if member is None:
-            if told.parent_run_id != self._root and told.parent_run_id not in self._members:
+            if event.parent_run_id != self._root and event.parent_run_id not in self._members:
                 return
-            member = self._members[told.run_id] = _Member(above=told.parent_run_id)
-        _take(told, member)
-        if self._is_due(member, told.at_ms):
-            yield self._part(told.run_id, told.at_ms, member)
+            member = self._members[event.run_id] = _Member(parent=event.parent_run_id)
+        _update(event, member)
+        if self._is_due(member, event.at_ms):
+            yield self._part(event.run_id, event.at_ms, member)
 
-    def catch_up(self, at_ms: int) -> Iterator[Json]:
-        """The parts that were held back and are due."""
+    def encode_due(self, at_ms: int) -> Iterator[Json]:
+        """The updates that were delayed and are due now."""
         for run_id, member in self._members.items():
             if self._is_due(member, at_ms):
                 yield self._part(run_id, at_ms, member)
 
     def _is_due(self, member: _Member, at_ms: int) -> bool:
-        is_late = member.told_at is None or at_ms - member.told_at >= PACE_MS
-        return member.changed and is_late and self._is_called(member)
+        is_late = member.sent_at is None or at_ms - member.sent_at >= PACE_MS
+        return member.changed and is_late and self._has_call(member)
 
-    def _is_called(self, member: _Member) -> bool:
-        """Whether the client has the call that started a delegate, or the one above it."""
+    def _has_call(self, member: _Member) -> bool:
+        """Whether the client has the call that started a delegate, or that of the delegate's
+        parent."""
         if not self._is_whole or member.call_id is None:
             return self.has_begun
-        above = self._members.get(member.above or "")
-        return member.call_id in self._calls if above is None else self._is_called(above)
+        parent = self._members.get(member.parent or "")
+        return member.call_id in self._calls if parent is None else self._has_call(parent)
 
     def _part(self, run_id: str, at_ms: int, member: _Member) -> Json:
-        member.told_at, member.changed = at_ms, False
+        member.sent_at, member.changed = at_ms, False
         data = {"name": member.name, "status": member.status, "text": member.text}
         return {"type": "data-agent", "id": run_id, "data": data}
 
 
 class _Member(msgspec.Struct):
-    """One delegate's run: its agent, how it stands, and the text of its latest step. `above` is the
-    run that started it, with the call `call_id` if it was a call."""
+    """One delegate's run: its agent, its status, and the text of its latest step. `parent` is the
+    run that started it, with the call `call_id` if it was started by a call."""
 
-    above: str | None
+    parent: str | None
     call_id: str | None = None
     name: str = ""
     status: str = "running"
     text: str = ""
-    told_at: int | None = None
+    sent_at: int | None = None
     changed: bool = False
 
 
-def _take(told: RunEvent, member: _Member) -> None:
-    """Note an event of a member. What changes its status is told at once."""
+def _update(event: RunEvent, member: _Member) -> None:
+    """Update a member with an event. A change of its status is sent at once."""
     before = member.text
-    match told.event:
+    match event.event:
         case RunStart(identity=identity):
-            member.status, member.told_at, member.changed = "running", None, True
+            member.status, member.sent_at, member.changed = "running", None, True
             if identity is not None:
                 member.name, member.call_id = identity.agent_id, identity.parent_tool_call_id
         case RunFinish(termination=termination):
-            member.status, member.told_at, member.changed = _status(termination), None, True
+            member.status, member.sent_at, member.changed = _status(termination), None, True
         case Error():
-            member.status, member.told_at, member.changed = "failed", None, True
+            member.status, member.sent_at, member.changed = "failed", None, True
         case StepStart() | StreamReset():
             member.text = ""
         case TextDelta(delta=delta):

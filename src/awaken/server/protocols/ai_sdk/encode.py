@@ -1,4 +1,4 @@
-"""From the events of a run to the chunks of a UI message stream.
+"""Encodes the events of a run as the chunks of a UI message stream.
 
 One run is one message of the page. Only chunk types and keys of AI SDK 6.0.1 are sent, since
 clients up to 6.0.230 refuse everything else; a client that says it is version 7 also gets
@@ -36,9 +36,15 @@ from awaken.core.event import (
 )
 from awaken.core.lifecycle import StartCause, Suspended
 from awaken.core.suspension import ResumedOutcome
-from awaken.server.protocols.ai_sdk.blocks import Blocks, Kind, ending_of, failed, usage_of
-from awaken.server.protocols.ai_sdk.calls import Calls
-from awaken.server.protocols.ai_sdk.data_parts import Activities, Team
+from awaken.server.protocols.ai_sdk.blocks import (
+    Blocks,
+    Kind,
+    build_ending,
+    build_error_ending,
+    usage_metadata,
+)
+from awaken.server.protocols.ai_sdk.calls import CallParts
+from awaken.server.protocols.ai_sdk.data_parts import ActivityParts, DelegateParts
 
 V6, V7 = 6, 7
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
@@ -51,12 +57,11 @@ def _is_new(event: AgentEvent) -> bool:
 
 
 class AiSdkEncoder:
-    """Encodes one run, and what its delegates do, for one client.
+    """Encodes one run, and the state of its delegates, for one client.
 
     Args:
-        run_id: the run to show, which is the message's id; events of other runs of the thread are
-            left out.
-        frontend: the names of the tools that the page carries out itself.
+        run_id: the run, which is the message's id; events of other runs of the thread are left out.
+        frontend: the names of the tools that the page executes itself.
         version: the AI SDK's major version that the client says it has.
     """
 
@@ -73,12 +78,12 @@ class AiSdkEncoder:
         self._metadata = {"threadId": thread_id, "runId": run_id, "agentId": agent_id}
         self._can_reset = version >= V7
         void = {"type": "data-awaken-reset", "data": {"messageId": run_id}, "transient": True}
-        self._blocks, self._calls = Blocks(void), Calls(frontend)
-        self._team, self._activities = Team(run_id), Activities()
+        self._blocks, self._calls = Blocks(void), CallParts(frontend)
+        self._delegates, self._activities = DelegateParts(run_id), ActivityParts()
         self._in_step = self._is_stored = self._is_void = self._is_dirty = False
         self._has_answers = self._is_paused = False
         self._message_id = ""
-        self._kept: list[tuple[int, Json]] = []
+        self._durable_chunks: list[tuple[int, Json]] = []
         self._ending: list[Json] = []
         self._encoders: dict[type[AgentEvent], Callable[[Any, RunEvent], Iterable[Json]]] = {
             RunStart: self._run_start,
@@ -107,39 +112,39 @@ class AiSdkEncoder:
     def start(self) -> Iterable[Json]:
         return [{"type": "start", "messageId": self._run, "messageMetadata": self._metadata}]
 
-    def encode(self, told: RunEvent) -> Iterable[Json]:
-        if told.run_id != self._run and (told.run_id or told.thread_id != self._thread):
-            return self._team.encode(told)
-        if not self._team.has_begun:
-            self._team.begin(is_whole=_is_new(told.event))
-        encode = self._encoders.get(type(told.event))
-        chunks = encode(told.event, told) if encode is not None else ()
-        return [*chunks, *self._team.catch_up(told.at_ms)] if self._team else chunks
+    def encode(self, envelope: RunEvent) -> Iterable[Json]:
+        if envelope.run_id != self._run and (envelope.run_id or envelope.thread_id != self._thread):
+            return self._delegates.encode(envelope)
+        if not self._delegates.has_begun:
+            self._delegates.begin(is_whole=_is_new(envelope.event))
+        encode = self._encoders.get(type(envelope.event))
+        chunks = encode(envelope.event, envelope) if encode is not None else ()
+        return [*chunks, *self._delegates.encode_due(envelope.at_ms)] if self._delegates else chunks
 
     def finish(self) -> Iterator[Json]:
-        """Close what is open, and say how the run ended; nothing is said if it goes on."""
+        """Close what is open, and send how the run ended; a run that continues has no end yet."""
         yield from self._close_step()
         if self._has_answers and self._ending and not self._is_paused:
-            # A new step behind a call that the page has answered: it must not send it once more.
+            # With a new step behind its answered call, the page does not send the answer again.
             yield from ({"type": "start-step"}, {"type": "finish-step"})
         yield from self._ending
 
-    def _run_start(self, event: RunStart, told: RunEvent) -> Iterable[Json]:
+    def _run_start(self, event: RunStart, envelope: RunEvent) -> Iterable[Json]:
         self._ending = []
         return ()
 
-    def _run_finish(self, event: RunFinish, told: RunEvent) -> Iterator[Json]:
+    def _run_finish(self, event: RunFinish, envelope: RunEvent) -> Iterator[Json]:
         yield from self._close_step()
-        self._ending = ending_of(event)
+        self._ending = build_ending(event)
         self._is_paused = isinstance(event.termination, Suspended)
 
-    def _error(self, event: Error, told: RunEvent) -> Iterator[Json]:
+    def _error(self, event: Error, envelope: RunEvent) -> Iterator[Json]:
         yield from self._close_step()
-        self._ending = failed(event.message)
+        self._ending = build_error_ending(event.message)
 
     # -- steps --------------------------------------------------------------------------------
 
-    def _step_start(self, event: StepStart, told: RunEvent) -> Iterator[Json]:
+    def _step_start(self, event: StepStart, envelope: RunEvent) -> Iterator[Json]:
         if self._in_step and (self._is_void or event.message_id == self._message_id):
             yield from self._start_over(None)
         else:
@@ -152,84 +157,83 @@ class AiSdkEncoder:
         self._is_stored = self._is_void = False
         yield {"type": "start-step"}
 
-    def _step_end(self, event: StepEnd, told: RunEvent) -> Iterator[Json]:
+    def _step_end(self, event: StepEnd, envelope: RunEvent) -> Iterator[Json]:
         yield from self._close_step()
 
     def _close_step(self) -> Iterator[Json]:
         if not self._in_step:
             return
-        yield from self._settle()
+        yield from self._complete()
         yield from self._blocks.close()
         yield {"type": "finish-step"}
         self._forget()
         self._in_step = False
 
-    def _settle(self) -> Iterator[Json]:
-        yield from self._blocks.settle()
-        yield from self._calls.settle()
+    def _complete(self) -> Iterator[Json]:
+        yield from self._blocks.complete()
+        yield from self._calls.complete()
 
     def _forget(self) -> None:
         self._blocks.forget()
         self._calls.forget()
-        self._kept, self._is_dirty = [], False
+        self._durable_chunks, self._is_dirty = [], False
 
-    def _inference_complete(self, event: InferenceComplete, told: RunEvent) -> Iterator[Json]:
-        yield from self._settle()
+    def _inference_complete(self, event: InferenceComplete, envelope: RunEvent) -> Iterator[Json]:
+        yield from self._complete()
         self._is_stored = True
-        metadata = {"model": event.model, **usage_of(event.usage)}
+        metadata = {"model": event.model, **usage_metadata(event.usage)}
         yield {"type": "message-metadata", "messageMetadata": metadata}
 
     # -- the answer ---------------------------------------------------------------------------
 
-    def _text(self, event: TextDelta, told: RunEvent) -> Iterable[Json]:
+    def _text(self, event: TextDelta, envelope: RunEvent) -> Iterable[Json]:
         self._is_dirty, self._is_void = True, False
         return self._blocks.add(_TEXT, event.delta)
 
-    def _reasoning(self, event: ReasoningDelta, told: RunEvent) -> Iterable[Json]:
+    def _reasoning(self, event: ReasoningDelta, envelope: RunEvent) -> Iterable[Json]:
         self._is_dirty, self._is_void = True, False
         return self._blocks.add(_REASONING, event.delta)
 
-    def _call_start(self, event: ToolCallStart, told: RunEvent) -> Iterator[Json]:
+    def _call_start(self, event: ToolCallStart, envelope: RunEvent) -> Iterator[Json]:
         self._is_dirty, self._is_void = True, False
         yield from self._blocks.close()
-        yield self._calls.started(event.id, event.name)
+        yield self._calls.start(event.id, event.name)
 
-    def _call_delta(self, event: ToolCallDelta, told: RunEvent) -> Iterator[Json]:
-        yield from self._calls.written(event.id, event.args_delta)
+    def _call_delta(self, event: ToolCallDelta, envelope: RunEvent) -> Iterator[Json]:
+        yield from self._calls.write_arguments(event.id, event.args_delta)
 
-    def _call_ready(self, event: ToolCallReady, told: RunEvent) -> Iterator[Json]:
+    def _call_ready(self, event: ToolCallReady, envelope: RunEvent) -> Iterator[Json]:
         self._is_dirty, self._is_void = True, False
         yield from self._blocks.close()
-        self._team.called(event.id)
-        ready = self._calls.ready(event.id, event.name, event.arguments, told.seq)
-        yield self._keep(ready, told)
+        self._delegates.add_call(event.id)
+        ready = self._calls.ready(event.id, event.name, event.arguments, envelope.seq)
+        yield self._record(ready, envelope)
 
-    def _call_cancel(self, event: ToolCallCancel, told: RunEvent) -> Iterator[Json]:
-        yield self._keep(self._calls.dropped(event.id, event.name, event.reason), told)
+    def _call_cancel(self, event: ToolCallCancel, envelope: RunEvent) -> Iterator[Json]:
+        yield self._record(self._calls.drop(event.id, event.name, event.reason), envelope)
 
-    def _reset(self, event: StreamReset, told: RunEvent) -> Iterator[Json]:
+    def _reset(self, event: StreamReset, envelope: RunEvent) -> Iterator[Json]:
         if not self._in_step or (event.from_seq is not None and self._is_stored):
             return
         yield from self._start_over(event.from_seq)
         self._is_void = True
 
     def _start_over(self, from_seq: int | None) -> Iterator[Json]:
-        """What the client has of the answer is void, also calls whose `seq` is `from_seq` or
-        more."""
+        """Void the client's part of the answer, with calls whose `seq` is `from_seq` or more."""
         if not self._is_dirty:
             return
         if not self._can_reset:
             self._blocks.start_over()
             self._calls.start_over(from_seq)
             return
-        kept = [one for one in self._kept if from_seq is None or one[0] < from_seq]
+        remaining = [one for one in self._durable_chunks if from_seq is None or one[0] < from_seq]
         self._forget()
         yield {"type": "reset-step"}
-        self._kept, self._is_dirty = kept, bool(kept)
-        for _, chunk in kept:
+        self._durable_chunks, self._is_dirty = remaining, bool(remaining)
+        for _, chunk in remaining:
             yield chunk
 
-    def _snapshot(self, event: StepSnapshot, told: RunEvent) -> Iterator[Json]:
+    def _snapshot(self, event: StepSnapshot, envelope: RunEvent) -> Iterator[Json]:
         if not self._in_step:
             yield from self._open_step()
             self._message_id = event.message_id
@@ -240,21 +244,21 @@ class AiSdkEncoder:
         for id, name, written in event.calls:
             if not self._calls.is_ready(id):
                 yield from self._blocks.close()
-                yield self._calls.started(id, name)
-                yield from self._calls.written(id, written)
+                yield self._calls.start(id, name)
+                yield from self._calls.write_arguments(id, written)
         for id, output in event.outputs.items():
-            yield from self._calls.streamed(id, output, told.at_ms)
+            yield from self._calls.preview(id, output, envelope.at_ms)
 
-    # -- what comes of calls ------------------------------------------------------------------
+    # -- output and results of calls ----------------------------------------------------------
 
-    def _call_output(self, event: ToolCallStreamDelta, told: RunEvent) -> Iterator[Json]:
-        yield from self._calls.streamed(event.id, event.delta, told.at_ms)
+    def _call_output(self, event: ToolCallStreamDelta, envelope: RunEvent) -> Iterator[Json]:
+        yield from self._calls.preview(event.id, event.delta, envelope.at_ms)
 
-    def _call_done(self, event: ToolCallDone, told: RunEvent) -> Iterator[Json]:
-        for chunk in self._calls.done(event):
-            yield self._keep(chunk, told)
+    def _call_done(self, event: ToolCallDone, envelope: RunEvent) -> Iterator[Json]:
+        for chunk in self._calls.finish(event):
+            yield self._record(chunk, envelope)
 
-    def _call_resumed(self, event: ToolCallResumed, told: RunEvent) -> Iterator[Json]:
+    def _call_resumed(self, event: ToolCallResumed, envelope: RunEvent) -> Iterator[Json]:
         # Without a step of its own: a page that sends automatically looks at the last step, and
         # other calls of that step may still wait for an answer.
         self._has_answers = not self._in_step
@@ -264,16 +268,16 @@ class AiSdkEncoder:
             reason = {"reason": event.reason} if event.reason else {}
             answer = {"type": "tool-approval-response", "approvalId": key, "approved": approved}
             yield {**answer, **reason}
-        yield from self._calls.resumed(event)
+        yield from self._calls.resume(event)
 
-    def _keep(self, chunk: Json, told: RunEvent) -> Json:
-        """Note the chunk of a durable event of this step: it outlives a reset."""
+    def _record(self, chunk: Json, envelope: RunEvent) -> Json:
+        """Record the chunk of a durable event of this step, which is sent again after a reset."""
         if self._can_reset and self._in_step:
-            self._kept.append((told.seq or 0, chunk))
+            self._durable_chunks.append((envelope.seq or 0, chunk))
         return chunk
 
-    def _activity(self, event: ActivitySnapshot, told: RunEvent) -> Iterable[Json]:
-        return self._activities.shown(event)
+    def _activity(self, event: ActivitySnapshot, envelope: RunEvent) -> Iterable[Json]:
+        return self._activities.show(event)
 
-    def _activity_delta(self, event: ActivityDelta, told: RunEvent) -> Iterable[Json]:
-        return self._activities.changed(event)
+    def _activity_delta(self, event: ActivityDelta, envelope: RunEvent) -> Iterable[Json]:
+        return self._activities.change(event)

@@ -1,4 +1,4 @@
-"""A chat as a page that is loaded now shows it: users' messages, and one message for each run."""
+"""The messages of a chat for a page that is loaded: users' messages, and one for each run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ANY_TYPE = {Image: "image/*", Audio: "audio/*", Video: "video/*", Document: "ap
 
 
 class History:
-    """Reads the events of a thread and of its delegates, and shows its messages.
+    """Reads the events of a thread and of its delegates, and builds the messages of the page.
 
     Args:
         thread_id: the thread, as the client sees it.
@@ -35,49 +35,53 @@ class History:
     """
 
     def __init__(self, thread_id: str, runs: Sequence[RunRecord]) -> None:
-        self._made = {run.run_id: _encoder(thread_id, run) for run in runs}
-        self._built = {run_id: MessageBuilder() for run_id in self._made}
-        self._asked = _latest_by_question(runs)
-        self._roots = {run_id: run_id for run_id in self._made}
-        for run_id, encoder in self._made.items():
+        self._encoders = {run.run_id: _encoder(thread_id, run) for run in runs}
+        self._builders = {run_id: MessageBuilder() for run_id in self._encoders}
+        self._run_by_question = _latest_by_question(runs)
+        self._roots = {run_id: run_id for run_id in self._encoders}
+        for run_id, encoder in self._encoders.items():
             self._apply(run_id, encoder.start())
 
-    def read(self, told: RunEvent) -> None:
-        """Take an event; those of runs that are not shown are ignored."""
-        root = self._roots.get(told.run_id) or self._roots.get(told.parent_run_id or "")
+    def read(self, event: RunEvent) -> None:
+        """Apply an event; events of runs that are not shown are ignored."""
+        root = self._roots.get(event.run_id) or self._roots.get(event.parent_run_id or "")
         if root is not None:
-            self._roots[told.run_id] = root
-            self._apply(root, self._made[root].encode(told))
+            self._roots[event.run_id] = root
+            self._apply(root, self._encoders[root].encode(event))
 
     def _apply(self, run_id: str, chunks: Iterable[Json]) -> None:
         for chunk in chunks:
-            self._built[run_id].apply(chunk)
+            self._builders[run_id].apply(chunk)
 
     def messages(self, log: Iterable[Message]) -> list[Json]:
-        """The messages of the page, in the order of the log. Of the runs without a message in the
-        log, only those that failed or were cancelled before they said anything are shown, behind
-        the message that they were to answer; what others said was taken out of view."""
-        for run_id, encoder in self._made.items():
+        """The messages of the page, in the order of the log. A run without a message in the log is
+        shown only if it failed or was cancelled before it wrote anything, behind the message that
+        it was to answer; messages of other runs were rewound."""
+        for run_id, encoder in self._encoders.items():
             self._apply(run_id, encoder.finish())
         return list(self._in_order(log))
 
     def _in_order(self, log: Iterable[Message]) -> Iterator[Json]:
         log = list(log)
-        spoke = {message.produced_by_run_id() for message in log}
+        runs_in_log = {message.produced_by_run_id() for message in log}
         shown: set[str] = set()
         for message in log:
             run_id = message.produced_by_run_id()
             if message.is_visible_user():
                 yield _user_message(message)
-                asked = self._asked.get(message.id or "")
-                if asked is not None and asked not in spoke and self._ended_early(asked):
-                    yield self._built[asked].message()
-            elif run_id in self._built and run_id not in shown:
+                silent_run = self._run_by_question.get(message.id or "")
+                if (
+                    silent_run is not None
+                    and silent_run not in runs_in_log
+                    and self._has_ended_early(silent_run)
+                ):
+                    yield self._builders[silent_run].message()
+            elif run_id in self._builders and run_id not in shown:
                 shown.add(run_id)
-                yield self._built[run_id].message()
+                yield self._builders[run_id].message()
 
-    def _ended_early(self, run_id: str) -> bool:
-        return "termination" in self._built[run_id].metadata
+    def _has_ended_early(self, run_id: str) -> bool:
+        return "termination" in self._builders[run_id].metadata
 
 
 def _latest_by_question(runs: Iterable[RunRecord]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""From a chat request to what it asks for."""
+"""Reads what a chat request asks for."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from awaken.core.message import Message
 from awaken.core.store.commands import SubmitMode
 from awaken.core.suspension import Decision, Ticket, ToolCallResume, ToolCallResumeMode
 from awaken.server.protocols.ai_sdk.request import ChatRequest, user_message
-from awaken.server.protocols.base import BadRequest, Intake, Known
+from awaken.server.protocols.base import BadRequest, Intake, KnownThread
 
 _IS_ANSWER = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
 
 
 def ingest(
-    request: ChatRequest, known: Known, *, thread_id: str, agent_id: str | None = None
+    request: ChatRequest, known: KnownThread, *, thread_id: str, agent_id: str | None = None
 ) -> Intake:
-    """What a request asks for: a new message, an answer to open questions, an edited message, or
-    another answer to an old one.
+    """The intake of a request: a new message, answers to open questions, an edited message, or a
+    request for another answer to an old one.
 
-    Of the messages, only users' are taken: the log has its own record of what agents said.
+    Of the messages, only users' are read: the log has its own record of agents' messages.
 
     Raises:
         BadRequest: it asks for nothing, or cannot be read.
     """
     if request.trigger == "regenerate-message" or _is_edited(request, known):
-        asked = _again(request, known)
+        intake = _ingest_again(request, known)
     else:
-        asked = _submitted(request, known)
+        intake = _ingest_new(request, known)
     return msgspec.structs.replace(
-        asked,
+        intake,
         thread_id=thread_id,
         agent_id=agent_id or request.agent_id,
         frontend_tools=tuple(tool.descriptor() for tool in request.tools),
@@ -44,29 +44,29 @@ def ingest(
 # -- new messages and answers -------------------------------------------------------------------
 
 
-def _submitted(request: ChatRequest, known: Known) -> Intake:
+def _ingest_new(request: ChatRequest, known: KnownThread) -> Intake:
     new = _new_messages(request, known)
     decisions = tuple(_decisions(request, known.tickets))
     if not new and not decisions:
-        decisions = _answered_before(request, known.closed)
+        decisions = _repeat_answers(request, known.closed)
     if not new and not decisions:
         raise BadRequest("There is nothing to do: send a new message, or answer a question.")
-    # Questions that a new message leaves open are given up, and with them the run that asks.
-    gives_up = bool(new and known.tickets and not decisions)
+    # A new message without answers abandons the open questions, and the run that asks them.
+    abandons = bool(new and known.tickets and not decisions)
     return Intake(
         messages=_with_context(request, new),
         decisions=decisions,
-        mode=SubmitMode.INTERRUPT if gives_up else SubmitMode.QUEUE,
+        mode=SubmitMode.INTERRUPT if abandons else SubmitMode.QUEUE,
         key=_key(new, decisions),
     )
 
 
-def _new_messages(request: ChatRequest, known: Known) -> tuple[Message, ...]:
-    """The users' messages behind the last one that the log knows. A request whose last message is
-    a user's is always for that one: if the log has it, the request was sent before."""
+def _new_messages(request: ChatRequest, known: KnownThread) -> tuple[Message, ...]:
+    """The users' messages behind the last one that is in the log. A request whose last message is a
+    user's is always for that one: if it is in the log, the request was sent before."""
     if not request.messages:
         return ()
-    ids = _known_ids(known)
+    ids = _page_ids(known)
     behind = 0
     for index, message in enumerate(request.messages):
         if message.id in ids:
@@ -78,8 +78,9 @@ def _new_messages(request: ChatRequest, known: Known) -> tuple[Message, ...]:
     return tuple(user_message(message) for message in new)
 
 
-def _known_ids(known: Known) -> set[str | None]:
-    """The ids under which the page knows messages of the log: an agent's are one for each run."""
+def _page_ids(known: KnownThread) -> set[str | None]:
+    """The ids that the page has for messages of the log: an agent's messages have one id for each
+    run."""
     runs = {message.produced_by_run_id() for message in known.messages}
     return {message.id for message in known.messages} | runs - {None}
 
@@ -87,15 +88,15 @@ def _known_ids(known: Known) -> set[str | None]:
 def _key(new: tuple[Message, ...], decisions: tuple[Decision, ...]) -> str | None:
     parts = [f"message:{new[-1].id}"] if new else []
     if decisions:
-        said = [(target, one.action, one.result, one.reason) for target, one in decisions]
-        parts.append(f"answers:{digest(said)}")
+        values = [(target, one.action, one.result, one.reason) for target, one in decisions]
+        parts.append(f"answers:{digest(values)}")
     return " ".join(parts) or None
 
 
 def _with_context(request: ChatRequest, new: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The new messages, behind one for the model with what the page says about itself."""
-    told = {"state": request.state, "context": request.context}
-    given = {name: value for name, value in told.items() if value not in (None, {}, [], "")}
+    """The new messages, behind a message for the model with the page's state and context."""
+    context = {"state": request.state, "context": request.context}
+    given = {name: value for name, value in context.items() if value not in (None, {}, [], "")}
     if not new or not given:
         return new
     text = f"<frontend-context>{dumps_text(given)}</frontend-context>"
@@ -146,10 +147,10 @@ def _answer(ticket: Ticket, part: dict[str, Any], request: ChatRequest) -> ToolC
 def _approval(
     approval: dict[str, Any], request: ChatRequest, takes_output: bool = False
 ) -> ToolCallResume:
-    """A yes, a no, or "not as asked, but with this": a no with a value in `answers`.
+    """An approval, a denial, or other values: a denial with a value in `answers`.
 
-    The page keeps the yes or the no and sends it with each later request, but sends the value with
-    one request alone. If that one is lost or refused, a yes would approve the call as it was asked.
+    The page stores the yes or no and sends it with each later request, but sends the value with one
+    request alone. If that request is lost or refused, a yes would approve the call as it was asked.
 
     Raises:
         BadRequest: a value stands beside a yes.
@@ -171,21 +172,21 @@ def _approval(
     return ToolCallResume.edit(value, reason=reason)
 
 
-def _answered_before(request: ChatRequest, closed: Sequence[Ticket]) -> tuple[Decision, ...]:
+def _repeat_answers(request: ChatRequest, closed: Sequence[Ticket]) -> tuple[Decision, ...]:
     """The answers to questions that are not open any more. If this request was carried out before,
-    the store finds it by its key; otherwise it refuses the answers.
+    the store finds it by its key; otherwise the store refuses the answers.
 
-    The page still has its answers to earlier questions of the run. Those of one request were taken
-    at one time, so the request had the last of them.
+    The page still has its answers to earlier questions of the run. The answers of one request were
+    stored at one time, so the request had the latest of them.
     """
-    given = {ticket.key: _taken_at(ticket) for ticket in closed}
+    given = {ticket.key: _answer_time(ticket) for ticket in closed}
     answers = tuple(_decisions(request, closed))
     last = max((given[key] for key, _ in answers), default=0)
     return tuple((key, answer) for key, answer in answers if given[key] == last)
 
 
-def _taken_at(ticket: Ticket) -> float:
-    """When the question was answered; a question that never was is later than all others."""
+def _answer_time(ticket: Ticket) -> float:
+    """The time of a question's answer; a question without an answer sorts behind all others."""
     return ticket.decision.updated_at if ticket.decision is not None else inf
 
 
@@ -196,7 +197,7 @@ def _text(value: object) -> str | None:
 # -- edited messages, and other answers ---------------------------------------------------------
 
 
-def _is_edited(request: ChatRequest, known: Known) -> bool:
+def _is_edited(request: ChatRequest, known: KnownThread) -> bool:
     """Whether the last message is a user's that the log has, and the page has changed it."""
     if not request.messages or request.message_id is None:
         return False
@@ -205,8 +206,9 @@ def _is_edited(request: ChatRequest, known: Known) -> bool:
     return is_named and any(message.id == last.id for message in known.messages)
 
 
-def _again(request: ChatRequest, known: Known) -> Intake:
-    """Go on from the last user's message of the request; what the log has behind it is dropped."""
+def _ingest_again(request: ChatRequest, known: KnownThread) -> Intake:
+    """The intake that continues from the last user's message of the request: later messages of the
+    log are dropped."""
     last = next((one for one in reversed(request.messages) if one.role == "user"), None)
     if last is None:
         raise BadRequest("There is no message to answer: send one first.")

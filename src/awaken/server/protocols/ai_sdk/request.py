@@ -29,14 +29,14 @@ from awaken.server.protocols.base import BadRequest
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a page sends. Fields that are not listed are ignored.
+    """The request of a page. Fields that are not listed are ignored.
 
     `id`, `messages`, `trigger` and `message_id` come from the transport. The page may add, in the
     transport's `body` or in the options of a call:
 
     - `agent_id`, if the route does not name the agent;
     - `ai_sdk_version`, the major version, if it does not send the header;
-    - `tools`, those that it carries out itself;
+    - `tools`, those that it executes itself;
     - `state` and `context`, which the model is shown with the new message;
     - `answers`, by approval id: other arguments for a call that needs an approval, or the value
       that a question asks for, beside a no.
@@ -48,22 +48,22 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     message_id: str | None = None
     agent_id: str | None = None
     ai_sdk_version: int | str | None = None
-    tools: tuple[FrontendTool, ...] = ()
+    tools: tuple[AiSdkTool, ...] = ()
     state: Json = None
     context: Json = None
     answers: dict[str, Json] = msgspec.field(default_factory=dict)
 
 
 class UiMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as the page holds it."""
+    """A message of the page."""
 
     role: str
     id: str = ""
     parts: tuple[dict[str, Any], ...]
 
 
-class FrontendTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that the page carries out itself."""
+class AiSdkTool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that the page executes itself."""
 
     name: str
     description: str = ""

@@ -92,7 +92,7 @@ class NatsBus(LocalBus):
     # -- life ---------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect. If NATS does not answer, this says so in the log, and goes on trying."""
+        """Connect. If NATS does not answer, the bus logs that, and keeps trying."""
         self._sending = None  # a timer of an event loop that is closed would never fire
         await self._link.open()
         if not len(self._tasks):

@@ -1,4 +1,4 @@
-/** What waits for an answer. */
+/** The questions that wait for an answer, and those that were answered. */
 
 import { get, may, part, post, send } from '../api.mjs';
 import { beginning } from '../format.mjs';
@@ -88,15 +88,15 @@ function Ticket({ ticket, ticketKey }) {
     <${TicketCard} ticketKey=${ticketKey} />`;
 }
 
-/** What the model said as it made the call: often the reason. It is no great loss if it cannot be
+/** The text of the model beside the call: often the reason. It is no great loss if it cannot be
  * read, so the question is shown all the same. @param {{ticket: any}} props */
 function Before({ ticket }) {
-  const { value: said } = useLoaded(() => saidBefore(ticket).catch(() => ''), [ticket.key]);
-  return said ? html`<h3>Before it asked, it said</h3><p class="said-block" dir="auto"><${Text} of=${said} /></p>` : null;
+  const { value: text } = useLoaded(() => loadTextBefore(ticket).catch(() => ''), [ticket.key]);
+  return text ? html`<h3>Before it asked, it said</h3><p class="said-block" dir="auto"><${Text} of=${text} /></p>` : null;
 }
 
 /** @param {any} ticket @returns {Promise<string>} */
-async function saidBefore(ticket) {
+async function loadTextBefore(ticket) {
   const { items } = await get(`/v1/threads/${part(ticket.thread_id)}/messages`, { order: 'desc', limit: 20 });
   const made = items.find((/** @type {any} */ { message }) => message.tool_calls?.some((/** @type {any} */ call) => call.id === ticket.call_id));
   const content = made?.message.content ?? '';
@@ -104,7 +104,7 @@ async function saidBefore(ticket) {
   return beginning(text, 600);
 }
 
-// -- The questions that were answered: who, when, why, with which arguments.
+// -- The questions that were answered, with approver, time, reason and arguments.
 
 const MOST = 500;
 
@@ -162,9 +162,9 @@ async function download(onFailed) {
 /** @param {{tickets: any[], onClose: () => void}} props */
 function Alike({ tickets, onClose }) {
   const [shown] = useState(tickets);
-  const [told, setTold] = useState(/** @type {Record<string, string>} */ ({}));
+  const [outcomes, setOutcomes] = useState(/** @type {Record<string, string>} */ ({}));
   const [isSending, setIsSending] = useState(false);
-  const isDone = Object.keys(told).length === shown.length;
+  const isDone = Object.keys(outcomes).length === shown.length;
   const decide = async (/** @type {'approve' | 'deny'} */ action) => {
     setIsSending(true);
     for (const ticket of shown) {
@@ -173,7 +173,7 @@ function Alike({ tickets, onClose }) {
         () => (action === 'approve' ? 'approved' : 'denied'),
         (error) => `refused: ${error.message}`,
       );
-      setTold((before) => ({ ...before, [ticket.key]: word }));
+      setOutcomes((before) => ({ ...before, [ticket.key]: word }));
     }
     setIsSending(false);
   };
@@ -181,14 +181,14 @@ function Alike({ tickets, onClose }) {
     <table><thead><tr><th>arguments</th><th>thread</th><th>answer</th></tr></thead>
       <tbody>${shown.map((ticket) => html`<tr key=${ticket.key}>
         <td><code><${Text} of=${JSON.stringify(ticket.arguments)} /></code></td><td><${Text} of=${ticket.thread_id} /></td>
-        <td role="status"><${Text} of=${told[ticket.key] ?? ''} /></td></tr>`)}</tbody></table>
+        <td role="status"><${Text} of=${outcomes[ticket.key] ?? ''} /></td></tr>`)}</tbody></table>
     <form method="dialog" class="acts"><button>Close</button>
       ${!isDone && html`<button type="button" class="no" disabled=${isSending} onClick=${() => decide('deny')}>Deny all ${shown.length}</button>
         <button type="button" class="yes" disabled=${isSending} onClick=${() => decide('approve')}>Approve all ${shown.length}</button>`}
     </form></${Dialog}>`;
 }
 
-// -- The two faces of the inbox: what waits, and what was answered.
+// -- The two lists of the inbox: open questions, and answered ones.
 
 function Faces() {
   const isHistory = place.value.query.show === 'history';

@@ -1,7 +1,7 @@
 /** All conversations, newest first. */
 
 import { get, may, part } from '../api.mjs';
-import { money, plain, runStatus, short, statusOf, tokens, took, whyEnded } from '../format.mjs';
+import { money, plain, runStatus, short, statusOf, tokens, formatDuration, endReason } from '../format.mjs';
 import { addressOf, keepInAddress, place, useKeys } from '../router.mjs';
 import { entitle } from '../shell.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
@@ -82,8 +82,8 @@ function Threads({ threads, hasMore }) {
 function aboutOf({ run, message_count: count }) {
   const messages = `${count} message${count === 1 ? '' : 's'}`;
   if (!run) return messages;
-  const said = run.status === 'done' ? run.response : '';
-  return html`<${Text} of=${run.agent_id} /> · ${said ? html`<${Text} of=${plain(said)} />` : `${statusOf(runStatus(run)).word} · ${messages}`}`;
+  const text = run.status === 'done' ? run.response : '';
+  return html`<${Text} of=${run.agent_id} /> · ${text ? html`<${Text} of=${plain(text)} />` : `${statusOf(runStatus(run)).word} · ${messages}`}`;
 }
 
 /** @param {any} run */
@@ -125,13 +125,13 @@ export function RunList({ runs }) {
     <a class="item" href=${addressOf(['runs', run.run_id])}>
       <${Shape} of=${runStatus(run)} />
       <span class="title"><b><${Text} of=${run.agent_id} /></b> <code>${short(run.run_id)}</code></span>
-      <span class="about">${run.kind !== 'agent' ? `${run.kind} · ` : ''}<${Text} of=${whyEnded(run.termination) || plain(run.response ?? '') || statusOf(runStatus(run)).word} /></span>
+      <span class="about">${run.kind !== 'agent' ? `${run.kind} · ` : ''}<${Text} of=${endReason(run.termination) || plain(run.response ?? '') || statusOf(runStatus(run)).word} /></span>
       <span class="when"><${When} at=${run.started_at ?? run.created_at} /></span>
-      <span class="more" title="its own steps, without what it has started">${sums(run)}${run.finished_at && run.started_at ? ` · ${took(run.finished_at - run.started_at)}` : ''}</span>
+      <span class="more" title="its own steps, without what it has started">${sums(run)}${run.finished_at && run.started_at ? ` · ${formatDuration(run.finished_at - run.started_at)}` : ''}</span>
     </a></li>`)}</ul>`;
 }
 
-// -- What people and programs did through the server.
+// -- The audit.
 
 /** @type {Record<string, string>} */
 const WORDS = {

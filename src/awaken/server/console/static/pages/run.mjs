@@ -1,7 +1,7 @@
 /** One run: its tree, live, its timeline, and each of its steps. */
 
 import { get, may, part } from '../api.mjs';
-import { money, runStatus, short, statusOf, tokens, took } from '../format.mjs';
+import { money, runStatus, short, statusOf, tokens, formatDuration } from '../format.mjs';
 import { addressOf, keepInAddress, place, useKeys } from '../router.mjs';
 import { announce, entitle, Reconnecting } from '../shell.mjs';
 import { RunTree } from '../tree.mjs';
@@ -40,7 +40,7 @@ async function load(id) {
 const rowsBehind = (id, after, limit) => get(`/v1/runs/${part(id)}/outline`, { after, limit });
 
 /** @param {any} known */
-function growTree({ run, thread, outline }) {
+function buildTree({ run, thread, outline }) {
   const tree = new RunTree(run.run_id);
   tree.root.label = run.agent_id;
   tree.root.threadId = run.thread_id;
@@ -58,7 +58,7 @@ function growTree({ run, thread, outline }) {
 /** @param {{known: any, again: () => void}} props */
 function Run({ known, again }) {
   const { run, thread, outline } = known;
-  const grown = useMemo(() => growTree(known), [known]);
+  const grown = useMemo(() => buildTree(known), [known]);
   const { tree } = grown;
   const [version, setVersion] = useState(0);
   const [isCancelling, setIsCancelling] = useState(false);
@@ -94,7 +94,7 @@ function Run({ known, again }) {
     onError: again,
     onBatch(events) {
       const before = tree.root.status;
-      for (const told of events) tree.take(told);
+      for (const envelope of events) tree.take(envelope);
       if (tree.isVoid) return again();
       fillWords(tree, words.current);
       if (tree.root.status !== before) announce(`run ${statusOf(tree.root.status).word}`);
@@ -178,7 +178,7 @@ function Head({ run, thread, tree, time, onCancel }) {
       <span><b>${steps}</b>${steps === 1 ? 'step' : 'steps'}</span>
       <span><b>${tokens(root.tokens) || 0}</b>tokens</span>
       <span><b>${root.tokens ? money(root.cost, root.hasUnknownCost) : '—'}</b>cost</span>
-      <span><b>${took(root.duration(time)) || '—'}</b>took</span>
+      <span><b>${formatDuration(root.duration(time)) || '—'}</b>took</span>
     </div>
     <div class="acts">
       <span class=${`badge ${root.status}`} role="status">${root.status === 'running' ? 'live' : word}</span>

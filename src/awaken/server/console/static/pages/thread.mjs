@@ -1,4 +1,4 @@
-/** One conversation, live; here one chats. */
+/** One conversation, live, with a field for messages. */
 
 import { get, may, part, post } from '../api.mjs';
 import { beginning, money, tokens } from '../format.mjs';
@@ -50,15 +50,15 @@ function Thread({ known, again }) {
     after: String(thread.event_count),
     onError: again,
     onBatch(events) {
-      setLive((text) => events.filter((told) => told.thread_id === thread.id).reduce(growText, text));
-      if (events.some((told) => SETTLED.includes(told.event.event_type))) again();
+      setLive((text) => events.filter((envelope) => envelope.thread_id === thread.id).reduce(appendText, text));
+      if (events.some((envelope) => SETTLED.includes(envelope.event.event_type))) again();
     },
   }), [thread.id]);
   useEffect(() => {
     if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   });
   const look = () => {
-    if (!box.current) return; // the page has gone, and the browser tells of it late
+    if (!box.current) return; // the page has gone, and the browser reports it late
     const { scrollTop, clientHeight, scrollHeight } = box.current;
     atEnd.current = scrollHeight - scrollTop - clientHeight < 40;
   };
@@ -88,8 +88,8 @@ function Thread({ known, again }) {
   </div>`;
 }
 
-/** The text of the step that is being written. @param {string} text @param {any} told */
-function growText(text, { event }) {
+/** The text of the step that is being written. @param {string} text @param {any} envelope */
+function appendText(text, { event }) {
   switch (event.event_type) {
     case 'text_delta':
       return text + event.delta;
@@ -162,7 +162,7 @@ function Turn({ turn: { message, calls }, agents }) {
   </article>`;
 }
 
-// -- Where one writes to an agent.
+// -- The field for messages to an agent.
 
 /** @type {Record<string, string>} */
 const MODES = { steer: 'next step', queue: 'after it', instead: 'instead' };
@@ -179,7 +179,7 @@ const SENT = {
 const submit = (thread, asked) => post(`/v1/threads/${part(thread)}/runs`, asked);
 
 /** @param {{thread: string, agent: string | undefined, run: any, isOpen: boolean, onStop: () => void}} props
- * `isOpen`: the run works, or waits for an answer */
+ * `isOpen`: the run is running, or waits for an answer */
 function Composer({ thread, agent, run, isOpen, onStop }) {
   const [text, setText] = useState('');
   const [mode, setMode] = useState('steer');

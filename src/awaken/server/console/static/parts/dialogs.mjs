@@ -1,7 +1,7 @@
 /** Cancelling a run: it asks once, then shows the receipt. */
 
 import { get, part, post, send } from '../api.mjs';
-import { took } from '../format.mjs';
+import { formatDuration } from '../format.mjs';
 import { addressOf, areOn, go, switchKeys } from '../router.mjs';
 import { announce } from '../shell.mjs';
 import { html, useState } from '../view.mjs';
@@ -106,7 +106,7 @@ const KEYS = [
 /** @param {{onClose: () => void}} props */
 export function KeysHelp({ onClose }) {
   return html`<${Dialog} title="Keys" onClose=${onClose}>
-    <table><tbody>${KEYS.map(([keys, deed]) => html`<tr key=${deed}><td class="keys">${keys.map((key) => html`<kbd key=${key}>${key}</kbd>`)}</td><td>${deed}</td></tr>`)}</tbody></table>
+    <table><tbody>${KEYS.map(([keys, action]) => html`<tr key=${action}><td class="keys">${keys.map((key) => html`<kbd key=${key}>${key}</kbd>`)}</td><td>${action}</td></tr>`)}</tbody></table>
     <label class="check"><input type="checkbox" checked=${areOn.value} onChange=${(/** @type {any} */ event) => switchKeys(event.target.checked)} />
       Single keys act when no field has the focus</label>
     <form method="dialog" class="acts"><button>Close</button></form></${Dialog}>`;
@@ -162,7 +162,7 @@ export function KillBar() {
     setWords('The server was killed with SIGKILL, which leaves it no time to save anything. It is being started again…');
     await send('POST', '/v1/demo/kill');
     while (!(await get('/v1/me').catch(() => null))) await new Promise((resolve) => setTimeout(resolve, PAUSE));
-    const sentence = `The server was dead for ${took(Date.now() - began)}. A new process went on from the last commit: nothing was lost, nothing is done twice.`;
+    const sentence = `The server was dead for ${formatDuration(Date.now() - began)}. A new process went on from the last commit: nothing was lost, nothing is done twice.`;
     setIsDead(false);
     setWords(sentence);
     announce(sentence);

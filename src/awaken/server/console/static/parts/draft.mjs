@@ -1,4 +1,4 @@
-/** What one writes as an answer: fields, or JSON, and how it differs from what was asked. */
+/** The form of an answer: fields, or JSON, and how it differs from the question's arguments. */
 
 import { beginning, hasMarks } from '../format.mjs';
 import { fieldsOfSchema, fieldsOfValue, parse, readFields, textOfField } from '../json.mjs';
@@ -17,7 +17,7 @@ export function useDraft(ticket, kind) {
   const isChanged = kind !== 'approval' ? Boolean(text) : Boolean(now.problem) || JSON.stringify(now.value) !== JSON.stringify(ticket.arguments);
   return {
     kind, fields, texts, text, before, isText, isChanged, setText,
-    setField: (/** @type {string} */ name, /** @type {string} */ said) => setTexts({ ...texts, [name]: said }),
+    setField: (/** @type {string} */ name, /** @type {string} */ text) => setTexts({ ...texts, [name]: text }),
     toggle() {
       if (!isText && now.value !== undefined) setText(JSON.stringify(now.value, null, 2));
       if (isText) setTexts({});

@@ -1,4 +1,4 @@
-/** What a part of the page shows when it has nothing to show, not yet or not at all. */
+/** What a part of the page shows while it loads, when it is empty, and when loading failed. */
 
 import { ApiError } from '../api.mjs';
 import { addressOf } from '../router.mjs';
@@ -37,7 +37,7 @@ export function Failed({ error, onRetry, isPage = false }) {
 }
 
 /**
- * What `load` brings, again whenever one of `needs` changes.
+ * The result of `load`, which is called again whenever one of `needs` changes.
  * @template T
  * @param {() => Promise<T>} load @param {any[]} needs
  * @returns {{value: T | undefined, error: any, again: () => void}}

@@ -1,7 +1,7 @@
-/** What is known of one row: who, when, how long, with what, and what came of it. */
+/** The details of one row: its agent, times, arguments and result. */
 
 import { get, may, part } from '../api.mjs';
-import { beginning, exactly, money, statusOf, tokens, took } from '../format.mjs';
+import { beginning, exactly, money, statusOf, tokens, formatDuration } from '../format.mjs';
 import { changesBetween } from '../json.mjs';
 import { addressOf, keepInAddress, useKeys } from '../router.mjs';
 import { html, useState } from '../view.mjs';
@@ -11,7 +11,7 @@ import { TicketCard } from './ticket.mjs';
 
 /** @type {Record<string, string>} */
 const TABS = { overview: 'Overview', request: 'Request', result: 'Result', state: 'State', ledger: 'Ledger', events: 'Events' };
-/** What only developers see. */
+/** The tabs that only developers see. */
 const INSPECTED = ['request', 'state'];
 
 /** @param {{node: any, tab: string, version: number}} props `version` changes when the node does */
@@ -58,7 +58,7 @@ function Overview({ node }) {
       <dt>status</dt><dd>${statusOf(node.status).word}${more.why && html`: <${Text} of=${more.why} />`}</dd>
       ${node.startedAt > 0 && html`<dt>began</dt><dd>${exactly(node.startedAt)}</dd>`}
       ${node.endedAt !== null && node.endedAt !== node.startedAt && html`<dt>ended</dt><dd>${exactly(node.endedAt)}</dd>`}
-      ${node.kind !== 'mark' && html`<dt>took</dt><dd>${took(node.duration(now.value)) || '—'}</dd>`}
+      ${node.kind !== 'mark' && html`<dt>took</dt><dd>${formatDuration(node.duration(now.value)) || '—'}</dd>`}
       ${node.tokens > 0 && html`<dt>tokens</dt><dd>${tokens(node.input)} in, ${tokens(node.output) || 0} out</dd>
         <dt>cost</dt><dd>${money(node.cost, node.hasUnknownCost)}</dd>`}
       ${more.agent && html`<dt>agent</dt><dd><${Text} of=${more.agent} /></dd>`}
@@ -67,22 +67,22 @@ function Overview({ node }) {
       ${more.callId && html`<dt>call</dt><dd><code><${Text} of=${more.callId} /></code></dd>`}
       ${more.answer?.by && html`<dt>answered</dt><dd>by <${Text} of=${more.answer.by} />${more.answer.reason && html`: “<${Text} of=${more.answer.reason} />”`}</dd>`}
     </dl>
-    ${node.said && html`<h3>It said</h3><div class="said-block"><${Said} node=${node} /></div>`}
+    ${node.text && html`<h3>It said</h3><div class="said-block"><${StepText} node=${node} /></div>`}
     ${more.response && html`<h3>Answer</h3><div class="said-block"><${Markdown} of=${more.response} /></div>`}
     ${'arguments' in more && !waits && html`<h3>Arguments</h3><${Json} of=${more.arguments} />`}
     ${more.usage && html`<h3>Usage</h3><${Json} of=${more.usage} />`}
     ${waits && html`<${TicketCard} key=${more.ticket.key} ticketKey=${more.ticket.key} />`}`;
 }
 
-/** What a step said. While it speaks it is shown as it comes: to read all of its Markdown again at
+/** The text of a step. While it is written it is shown as it comes: to read all of its Markdown again at
  * every piece would take too long. @param {{node: any}} props */
-const Said = ({ node }) => (node.status === 'running' ? html`<${Text} of=${node.said} />` : html`<${Markdown} of=${node.said} />`);
+const StepText = ({ node }) => (node.status === 'running' ? html`<${Text} of=${node.text} />` : html`<${Markdown} of=${node.text} />`);
 
 /** @param {{node: any}} props */
 function Result({ node }) {
   const { result, answer, output } = node.more;
   if (node.kind === 'step' || node.kind === 'agent' || node.kind === 'run') {
-    const text = node.more.response || node.said;
+    const text = node.more.response || node.text;
     return text ? html`<div class="said-block"><${Markdown} of=${text} /></div>` : html`<p class="sub">Nothing was said.</p>`;
   }
   if (!result && !answer && !output) return html`<p class="sub">There is no result yet.</p>`;
@@ -94,7 +94,7 @@ function Result({ node }) {
     ${result && result.data !== null && result.data !== undefined && html`<h3>Data</h3><${Json} of=${result.data} />`}`;
 }
 
-/** What the server says of the step of a row, or what to show instead.
+/** The server's record of the step of a row, or what to show instead.
  * @param {any} node @param {string} [of] @returns {{step: any, value?: any, face?: any}} */
 function useStep(node, of = '') {
   const step = stepOf(node);
@@ -117,7 +117,7 @@ const DECISIONS = {
   tool_call_resumed: ({ by, reason }) => `answered${by ? ` by ${by}` : ''}${reason ? `: ${reason}` : ''}`,
 };
 
-/** What the ledger says of a call, or of all calls of a step: what was meant, what came of it, and
+/** The ledger of a call, or of all calls of a step: what was planned, what came of it, and
  * what was decided in between. @param {{node: any}} props */
 function Ledger({ node }) {
   const { value, face } = useStep(node);
@@ -130,14 +130,14 @@ function Ledger({ node }) {
     .filter((/** @type {any} */ { words, about }) => words && (!callId || !about || about === callId));
   const calls = new Map(lines.map((/** @type {any} */ line) => [line.key, line]));
   // A decision is written with what came of it, and comes first.
-  const told = [...decided, ...lines.map((/** @type {any} */ line) => ({ at: line.at, name: line.tool_name, words: `${PHASES[line.phase] ?? line.phase}${line.stopped ? ', no longer at work' : ''}` }))];
+  const entries = [...decided, ...lines.map((/** @type {any} */ line) => ({ at: line.at, name: line.tool_name, words: `${PHASES[line.phase] ?? line.phase}${line.stopped ? ', no longer at work' : ''}` }))];
   return html`
     ${[...calls.values()].map((line) => html`<h3 class="key" key=${line.key}><${Text} of=${line.tool_name} /></h3>
       <dl><dt>key</dt><dd><code><${Text} of=${line.key} /></code></dd>
         <dt>effect</dt><dd>${line.effect ?? 'not known here'}</dd>
         ${line.recovery && html`<dt>after a crash</dt><dd>${line.recovery}</dd>`}</dl>`)}
     <table><thead><tr><th>when</th><th>what</th></tr></thead>
-      <tbody>${told.sort((a, b) => a.at - b.at).map(({ at, name, words }, number) => html`<tr key=${number}>
+      <tbody>${entries.sort((a, b) => a.at - b.at).map(({ at, name, words }, number) => html`<tr key=${number}>
         <td class="keys"><time title=${exactly(at)}>${exactly(at).slice(11)}</time></td>
         <td>${calls.size > 1 && name && html`<b><${Text} of=${name} /></b> `}<${Text} of=${words} /></td></tr>`)}</tbody></table>`;
 }
@@ -147,8 +147,8 @@ function Events({ node }) {
   const { step, value, face } = useStep(node);
   if (face) return face;
   return html`<p class="sub">The durable events of step ${step.more.number}.</p>
-    ${value.events.map((/** @type {any} */ told) => html`<details class="event-line" key=${told.seq}>
-      <summary><span>${told.seq}</span> ${told.event.event_type}</summary><${Json} of=${told.event} />
+    ${value.events.map((/** @type {any} */ envelope) => html`<details class="event-line" key=${envelope.seq}>
+      <summary><span>${envelope.seq}</span> ${envelope.event.event_type}</summary><${Json} of=${envelope.event} />
     </details>`)}
     <h3>Messages</h3>
     ${value.messages.map((/** @type {any} */ message) => html`<details class="event-line" key=${message.id}>
@@ -156,8 +156,7 @@ function Events({ node }) {
     </details>`)}`;
 }
 
-// -- What the model was asked in a step: system prompt, messages, tools, and what its provider
-// gets.
+// -- The request to the model in a step: system prompt, messages, tools, and the provider's body.
 
 /** @type {Record<string, string>} */
 const SOURCES = { added: 'not in the log', changed: 'changed from the log' };
@@ -174,32 +173,32 @@ function RequestTab({ node }) {
     [path],
   );
   if (!path) return html`<${NoStep} />`;
-  if (error?.code === 'request_not_kept') return html`<${NotKept} step=${step} error=${error} />`;
+  if (error?.code === 'request_not_kept') return html`<${MissingRequest} step=${step} error=${error} />`;
   if (error) return html`<${Failed} error=${error} onRetry=${again} />`;
   if (!value) return html`<${Loading} />`;
   const toggle = () => setForm(form === 'neutral' ? 'provider' : 'neutral');
   return html`
     <p class="acts"><button aria-pressed=${form === 'provider'} onClick=${toggle}>As sent to the provider</button></p>
-    ${form === 'provider' ? html`<${Provider} told=${value} />` : html`<${Asked} told=${value} earlier=${before.value} />`}`;
+    ${form === 'provider' ? html`<${Provider} answer=${value} />` : html`<${ModelRequest} answer=${value} earlier=${before.value} />`}`;
 }
 
-/** @param {{told: any}} props */
-function Provider({ told }) {
-  if (told.provider_problem) return html`<p class="sub"><${Text} of=${told.provider_problem} /></p>`;
-  return html`<p class="sub">The body of the request, without the key.</p><${Json} of=${told.provider} />`;
+/** @param {{answer: any}} props */
+function Provider({ answer }) {
+  if (answer.provider_problem) return html`<p class="sub"><${Text} of=${answer.provider_problem} /></p>`;
+  return html`<p class="sub">The body of the request, without the key.</p><${Json} of=${answer.provider} />`;
 }
 
-/** @param {{told: any, earlier: any}} props */
-function Asked({ told, earlier }) {
-  const { request, sources } = told;
+/** @param {{answer: any, earlier: any}} props */
+function ModelRequest({ answer, earlier }) {
+  const { request, sources } = answer;
   const others = Object.fromEntries(Object.entries(request).filter(([name, value]) => !REPEATED.includes(name) && value !== null && value !== false));
   const seen = new Set((earlier?.request.messages ?? []).map((/** @type {any} */ one) => JSON.stringify(one)));
-  const fresh = request.messages.filter((/** @type {any} */ one) => !seen.has(JSON.stringify(one))).length;
+  const newCount = request.messages.filter((/** @type {any} */ one) => !seen.has(JSON.stringify(one))).length;
   return html`
-    <dl><dt>model</dt><dd><${Text} of=${told.answered_by ?? request.upstream_model} />${told.answered_by && told.answered_by !== told.model && html` (asked: <${Text} of=${told.model} />)`}</dd>
-      ${told.first_ms !== null && html`<dt>first words</dt><dd>after ${took(told.first_ms)}</dd>`}
-      ${earlier && html`<dt>new</dt><dd>${fresh} of ${request.messages.length} messages since the step before</dd>`}</dl>
-    ${told.attempts.map((/** @type {any} */ one, /** @type {number} */ at) => html`<p class="wrong" key=${at}><${Text} of=${one.model} /> failed after ${took(one.ms)}: <${Text} of=${one.error} /></p>`)}
+    <dl><dt>model</dt><dd><${Text} of=${answer.answered_by ?? request.upstream_model} />${answer.answered_by && answer.answered_by !== answer.model && html` (asked: <${Text} of=${answer.model} />)`}</dd>
+      ${answer.first_ms !== null && html`<dt>first words</dt><dd>after ${formatDuration(answer.first_ms)}</dd>`}
+      ${earlier && html`<dt>new</dt><dd>${newCount} of ${request.messages.length} messages since the step before</dd>`}</dl>
+    ${answer.attempts.map((/** @type {any} */ one, /** @type {number} */ at) => html`<p class="wrong" key=${at}><${Text} of=${one.model} /> failed after ${formatDuration(one.ms)}: <${Text} of=${one.error} /></p>`)}
     <h3>The system prompt</h3>
     ${request.system?.length ? html`<pre><${Text} of=${textOf(request.system)} /></pre>` : html`<p class="sub">There was none.</p>`}
     <h3>${request.messages.length} messages</h3>
@@ -224,11 +223,11 @@ function textOf(content) {
 }
 
 /** @param {{step: any, error: any}} props */
-function NotKept({ step, error }) {
+function MissingRequest({ step, error }) {
   const model = step.children.find((/** @type {any} */ one) => one.kind === 'model');
   return html`<p class="sub"><${Text} of=${error.message} />.</p>
     <dl><dt>model</dt><dd><${Text} of=${model?.label ?? 'not known'} /></dd>
-      <dt>answer</dt><dd><${Text} of=${step.said || 'see its events'} /></dd></dl>
+      <dt>answer</dt><dd><${Text} of=${step.text || 'see its events'} /></dd></dl>
     <p class="sub">The messages of the thread and the step's events are in the log: see <i>Events</i>.</p>`;
 }
 

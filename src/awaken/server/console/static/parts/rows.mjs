@@ -1,6 +1,6 @@
 /** The rows of the tree. Only those in sight are in the page. */
 
-import { money, plain, statusOf, tokens, took } from '../format.mjs';
+import { money, plain, statusOf, tokens, formatDuration } from '../format.mjs';
 import { isRoomy } from '../shell.mjs';
 import { html, useEffect, useRef, useState } from '../view.mjs';
 import { Text } from './text.mjs';
@@ -70,7 +70,7 @@ export function Rows({ rows, selected, version, isLive, scale, now, onSelect, on
   const first = Math.max(0, at - BEYOND);
   const size = Math.ceil(height / row) + STRIDE + 2 * BEYOND;
   const shown = rows.slice(first, first + size);
-  const fresh = rows.length - seen.current;
+  const newCount = rows.length - seen.current;
   // A row that leaves at one end comes back at the other as another one: no element is made anew.
   return html`
     <div class="tree" role="tree" aria-label="Steps of the run" tabindex="0" ref=${box}
@@ -81,8 +81,8 @@ export function Rows({ rows, selected, version, isLive, scale, now, onSelect, on
           index=${first + offset} top=${(first + offset) * row} isSelected=${node === selected} scale=${scale} now=${now} />`)}
       </div>
     </div>
-    ${isLive && !follows && fresh > 0 && html`<button class="to-end main"
-      onClick=${() => setFollows(true)}>↓ ${fresh} new</button>`}`;
+    ${isLive && !follows && newCount > 0 && html`<button class="to-end main"
+      onClick=${() => setFollows(true)}>↓ ${newCount} new</button>`}`;
 }
 
 /** @type {Record<string, (at: any) => void>} */
@@ -130,7 +130,7 @@ function Row({ node, index, top, isSelected, scale, now }) {
     </span>
     <span class="number" title=${node.tokens ? `${node.input} in, ${node.output} out` : ''}>${tokens(node.tokens)}</span>
     <span class="number">${node.tokens ? money(node.cost, node.hasUnknownCost) : ''}</span>
-    <span class="number">${kind === 'mark' ? '' : took(node.duration(now))}</span>
+    <span class="number">${kind === 'mark' ? '' : formatDuration(node.duration(now))}</span>
     <span class="track">${node.startedAt && kind !== 'mark' ? bar(node, scale, now) : ''}</span>
   </div>`;
 }
@@ -187,7 +187,7 @@ export function Strip({ steps, scale, now, onSelect }) {
       preserveAspectRatio="none" onClick=${steps.length ? select : undefined}>
       ${[...paths].map(([status, path]) => path && html`<path key=${status} class=${status} d=${path}></path>`)}
       ${scale.cuts.map((/** @type {any} */ cut) => html`<line key=${cut.at} x1=${cut.at * WIDE} x2=${cut.at * WIDE}
-        y1="0" y2=${HIGH}><title>${took(cut.ms)} without work</title></line>`)}
+        y1="0" y2=${HIGH}><title>${formatDuration(cut.ms)} without work</title></line>`)}
     </svg>
   </div>`;
 }

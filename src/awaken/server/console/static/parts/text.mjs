@@ -1,8 +1,8 @@
-/** Text that others wrote, shown as text. */
+/** Texts of models, tools and people, shown as text. */
 
-import { ago, coloured, exactly, left, pieces, statusOf } from '../format.mjs';
+import { ago, splitColours, exactly, timeLeft, pieces, statusOf } from '../format.mjs';
 import { isExact } from '../json.mjs';
-import { blocksOf, hiddenPlace } from '../markdown.mjs';
+import { blocksOf, hiddenTarget } from '../markdown.mjs';
 import { html, signal } from '../view.mjs';
 
 const LONGEST = 256 * 1024;
@@ -20,7 +20,7 @@ export function Text({ of }) {
 }
 
 /** What a tool wrote, with the colours that it would have in a terminal. @param {{of: any}} props */
-export const Output = ({ of }) => html`<pre dir="auto">${coloured(String(of ?? '')).map(({ text, colour }, at) =>
+export const Output = ({ of }) => html`<pre dir="auto">${splitColours(String(of ?? '')).map(({ text, colour }, at) =>
   colour === null ? html`<${Text} key=${at} of=${text} />` : html`<span key=${at} class=${`ansi-${colour}`}><${Text} of=${text} /></span>`)}</pre>`;
 
 /** The time, once a second, for everything that says how long ago something was. */
@@ -36,7 +36,7 @@ export function When({ at, isInSentence = false }) {
 }
 
 /** How much time is left for something. @param {{until: number}} props */
-export const Left = ({ until }) => html`<time title=${exactly(until)} dateTime=${new Date(until).toISOString()}>${left(until, now.value)}</time>`;
+export const Left = ({ until }) => html`<time title=${exactly(until)} dateTime=${new Date(until).toISOString()}>${timeLeft(until, now.value)}</time>`;
 
 /** @param {{of: string}} props */
 export function Shape({ of }) {
@@ -118,7 +118,7 @@ function Table({ rows: [head, ...body] }) {
 /** @param {{span: import('../markdown.mjs').Span}} props */
 function Span({ span }) {
   const text = html`<${Text} of=${span.text} />`;
-  const place = hiddenPlace(span);
+  const place = hiddenTarget(span);
   switch (span.kind) {
     case 'strong':
       return html`<strong>${text}</strong>`;

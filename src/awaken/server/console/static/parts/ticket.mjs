@@ -94,8 +94,8 @@ function AnswerForm({ ticket, onAnswered }) {
   useEffect(() => announce(`${ticket.tool_name} waits for an answer`), [ticket.key]);
 
   const say = (/** @type {'yes' | 'no'} */ word, why = reason) => {
-    const said = word === 'no' ? { action: 'deny' } : draft.answer();
-    decide(said, why);
+    const decision = word === 'no' ? { action: 'deny' } : draft.answer();
+    decide(decision, why);
   };
   const press = (/** @type {'yes' | 'no'} */ word) => {
     if (!isFirst(box.current)) return;
@@ -153,8 +153,8 @@ function useArmed() {
   };
 }
 
-/** A no by key asks for the reason first, and Enter sends it. Whoever came to the field otherwise
- * sends nothing with Enter: the reason may be one for a yes. */
+/** A no by key asks for the reason first, and Enter sends it. If the field was reached otherwise, Enter
+ * sends nothing: the reason may be one for a yes. */
 function useDenying() {
   const [on, setOn] = useState(false);
   return {
@@ -173,15 +173,15 @@ function useDeciding(ticket, onAnswered) {
   const [wrong, setWrong] = useState('');
   const [isSending, setIsSending] = useState(false);
   const isSent = useRef(false);
-  const decide = async (/** @type {any} */ { problem, ...said }, /** @type {string} */ reason) => {
+  const decide = async (/** @type {any} */ { problem, ...decision }, /** @type {string} */ reason) => {
     if (isSent.current) return;
     if (problem) return setWrong(problem);
     isSent.current = true;
     setIsSending(true);
     setWrong('');
     try {
-      if (said.action === 'edit') await checkArguments(ticket, said.result);
-      const answer = { ticket: ticket.key, digest: ticket.digest, ...said, ...(reason ? { reason } : {}) };
+      if (decision.action === 'edit') await checkArguments(ticket, decision.result);
+      const answer = { ticket: ticket.key, digest: ticket.digest, ...decision, ...(reason ? { reason } : {}) };
       await post(`/v1/runs/${part(ticket.run_id)}/decisions`, [answer]);
       onAnswered();
     } catch (error) {

@@ -1,7 +1,7 @@
-"""What a run starts from: its services, its controls, the thread so far, and its first commit.
+"""`RunSetup`: everything a run needs to start, of core types alone.
 
-The runtime makes these values when it has read the thread (see `worker.activate`), and puts them
-together as a `PreparedRun`. The code that drives the run starts from that.
+The worker makes it of an `Activation` when it has read the thread, and `LocalBackend` of a backend
+request. The loop, and the code for remote runs, start from it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from awaken.core.backend import BackendControl, DurableDelegates
 from awaken.core.blobs import RunBlobs
 from awaken.core.bus import NO_TOPIC, Topic
 from awaken.core.deps import RunDeps
-from awaken.core.event import AgentEvent, RunEvent
-from awaken.core.inbox import InboxSender
+from awaken.core.event import AgentEvent, EventSink, RunEvent
+from awaken.core.identity import RunIdentity
+from awaken.core.inbox import InboxReceiver, InboxSender
+from awaken.core.inference import InferenceOverride
 from awaken.core.message import Message
 from awaken.core.profile import ProfileStore
-from awaken.core.registry import AgentResolver
+from awaken.core.registry import ExecutionResolver
 from awaken.core.run import PersistedState, RunRecord, RunRequestSnapshot
 from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.commits import (
@@ -32,15 +34,22 @@ from awaken.core.store.commits import (
     StreamLogEntry,
     ThreadCommit,
 )
+from awaken.core.store.store import Store
 from awaken.core.suspension import Ticket
+from awaken.core.tool import ToolDescriptor
 from awaken.ids import UUID7, Ids
 
 
 class RunServices(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run may use besides its agent. With `keep_requests`, what it asks its models is
-    committed with their answers. `deps` are its dependencies, if its agent has some."""
+    """The services that a run may use besides its agent.
 
-    resolver: AgentResolver
+    A run without a `store` is kept in memory only. With `keep_requests`, the requests to the run's
+    models are committed with their answers. `deps` are the run's dependencies, if its agent has
+    some.
+    """
+
+    resolver: ExecutionResolver
+    store: Store | None = None
     profiles: ProfileStore | None = None
     delegates: DurableDelegates | None = None
     blobs: RunBlobs | None = None
@@ -57,10 +66,10 @@ def _nothing() -> None:
 class RunControls(BackendControl, kw_only=True):
     """How a run is controlled and limited, beyond what every backend gets.
 
-    When `leave` is cancelled, the run stops at the end of its step, for another process to carry
-    on. `look` reads the commands that wait in the store and delivers them to the run. `owner_inbox`
-    is the writing end of the run's inbox. `budget` is the run's account, `depth` the number of
-    agents above it.
+    When `leave` is cancelled, the run stops at the end of its step, and another process continues
+    it. `look` reads the commands that wait in the store and delivers them to the run. `inbox` is
+    the reading end of the run's inbox, `owner_inbox` the writing end. `budget` is the run's
+    account, `depth` the number of agents above it.
 
     `lease` says whether this process may start an effect now. `give_up` leaves the run without a
     commit; `is_lost` says that this was done.
@@ -72,6 +81,7 @@ class RunControls(BackendControl, kw_only=True):
 
     leave: CancellationToken | None = None
     look: Callable[[], Awaitable[None]] | None = None
+    inbox: InboxReceiver | None = None
     owner_inbox: InboxSender | None = None
     budget: Account | None = None
     depth: int = 0
@@ -87,13 +97,14 @@ NOT_IN_VIEW = Message.user("", id="")
 
 
 class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
-    """The thread as the runtime has read it, so that the run need not read it again.
+    """The thread as the worker has read it, so that the run need not read it again.
 
     `log` is the end of the thread's log, which has `log_length` messages; in it, `NOT_IN_VIEW`
     stands for each message that is out of view. `event_count` is the number of the thread's durable
     events. The next five are for a run that goes on: `previous` is its record, `last_step` its last
     message with tool calls, `calls` are the ledger's entries of these calls, `stream` is the stream
-    log of an unfinished answer, and `told` are the last durable events, if the run was cut short.
+    log of an unfinished answer, and `recent_events` are the last durable events, if the process
+    that ran the run has died.
     `fence` is the claim on the thread.
     """
 
@@ -104,7 +115,7 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     last_step: Message | None = None
     calls: Sequence[CallEntry] = ()
     stream: Sequence[StreamLogEntry] = ()
-    told: Sequence[RunEvent] = ()
+    recent_events: Sequence[RunEvent] = ()
     fence: Fence | None = None
 
 
@@ -133,16 +144,25 @@ class FirstCommit(msgspec.Struct, kw_only=True, gc=False):
         return bool(self.acks or self.tickets or self.sends) or self.rewinds_to is not None
 
 
-class PreparedRun(msgspec.Struct, kw_only=True):
-    """Everything a run starts from besides its request.
+class RunSetup(msgspec.Struct, kw_only=True):
+    """Everything a run needs to start, besides its agent and its restored state.
 
-    `topic` is where its thread's listeners hear it. `unkept` receives the commits that the store
-    did not take before the run broke off.
+    `messages` is the conversation for the model. `overrides` and `frontend_tools` are options of
+    the request. `topic` is the thread's topic on the live bus. `pending_commits` receives the
+    commits that the store did not take before the run failed.
+
+    The garbage collector has to track this struct: the controls lead to the run's task.
     """
 
+    identity: RunIdentity
+    sink: EventSink
     services: RunServices
     controls: RunControls
     thread: ThreadContextSnapshot
-    first: FirstCommit
+    first_commit: FirstCommit
+    messages: Sequence[Message] = ()
+    overrides: InferenceOverride | None = None
+    frontend_tools: Sequence[ToolDescriptor] = ()
+    is_continuation: bool = False
     topic: Topic = NO_TOPIC
-    unkept: list[ThreadCommit] = msgspec.field(default_factory=list)
+    pending_commits: list[ThreadCommit] = msgspec.field(default_factory=list)

@@ -21,12 +21,12 @@ from awaken.core.llm import InferenceRequest, LlmStreamEvent
 from awaken.core.message import Message
 from awaken.core.request_manifest import FailedAttempt
 from awaken.engine.live_run import LiveRun
-from awaken.engine.spending import add_costs, at_most, count, price_of, set_aside
+from awaken.engine.spending import add_costs, at_most, count, price_of, reserve_step
 from awaken.engine.stream_log import StreamLog
 from awaken.errors import AwakenError
 
 
-class AnswerRecorder(StreamListener):
+class LiveAnswer(StreamListener):
     """Assembles an answer, sends its deltas to the run's listeners, and counts its cost."""
 
     __slots__ = ("_began", "_passing_on", "_run", "attempts", "cost", "first_ms", "stream_log")
@@ -41,12 +41,16 @@ class AnswerRecorder(StreamListener):
         self.first_ms: int | None = None
         self.stream_log: StreamLog | None = None
 
-    async def take_up(self, asked: str) -> None:
+    def begin(self, asked: str) -> str | None:
         """Begin an answer. If an earlier process stored pieces of the answer to the same request
-        (`asked`), it begins with those pieces."""
+        (`asked`), it begins with those pieces, and their text is returned for `send_restored`."""
         self.stream_log = StreamLog(self._run, asked)
-        if text := self.stream_log.restore(self):
-            # The listeners in this process have not received that text.
+        text = self.stream_log.restore(self)
+        return text if text or self.list_call_texts() else None
+
+    async def send_restored(self, text: str) -> None:
+        """Send the restored text and calls: the listeners in this process have not got them."""
+        if text:
             await self.emit(TextDelta(delta=text))
         for id, name, arguments in self.list_call_texts():
             await self.emit(ToolCallStart(id=id, name=name))
@@ -55,8 +59,8 @@ class AnswerRecorder(StreamListener):
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         """Read a stream to its end. If reading fails, close the stream."""
         # Repeats the loop of `StreamListener.listen`, with the sending inline: a call of
-        # `journal.tell` makes an event a fifth slower. Listeners may come in the middle of a
-        # stream, so each event is looked at.
+        # `journal.send_transient` makes an event a fifth slower. Listeners may come in the middle
+        # of a stream, so each event is looked at.
         push, journal, topic = self.push, self._run.journal, self._run.journal.topic
         drained, is_first = False, True
         began = self._began = self._run.clock.monotonic()
@@ -110,8 +114,8 @@ class AnswerRecorder(StreamListener):
         self.attempts = (*self.attempts, failed)
 
     def poll(self) -> bool:
-        """Called at intervals while a stream is open: store what has arrived of the answer. Returns
-        whether the stream waits for a slow listener, and not for the model."""
+        """Called at intervals while a stream is open: store the answer as far as it has arrived.
+        Returns whether the stream waits for a slow listener, and not for the model."""
         if self.stream_log is not None:
             self.stream_log.look(self)
         return self._passing_on
@@ -136,7 +140,7 @@ class AnswerRecorder(StreamListener):
     async def emit(self, event: AgentEvent) -> None:
         journal = self._run.journal
         if not isinstance(event, ToolCallCancel):
-            await journal.tell(event)
+            await journal.send_transient(event)
             return
         if (begun := journal.begin(event)) is not None:
             await journal.send(begun)
@@ -152,5 +156,5 @@ class AnswerRecorder(StreamListener):
             count(run, self, self.model_id)
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
-        await set_aside(self._run, *more, goes_on=True)
+        await reserve_step(self._run, *more, goes_on=True)
         return at_most(self._run, request)

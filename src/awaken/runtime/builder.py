@@ -40,7 +40,7 @@ from awaken.ext.stop import StopConditionPlugin
 from awaken.ext.tasks import lazy_tasks as background
 from awaken.ext.tasks.state import BACKGROUND_PLUGIN_ID
 from awaken.ids import UUID7, Ids
-from awaken.plugin.hook import Closes, Plugin
+from awaken.plugin.hook import Plugin, SupportsClose
 from awaken.stores.bus.local import LocalBus
 from awaken.tool.thread_pool import DEFAULT_LIMIT
 from awaken.worker.worker import Worker
@@ -68,7 +68,7 @@ class AgentRuntimeBuilder:
         self._max_inline_result = INLINE_LIMIT
         self._clock, self._ids = clock, ids
 
-    def closers(self) -> list[Closes]:
+    def closers(self) -> list[SupportsClose]:
         """The plugins that have to be closed with the runtime."""
         known = self._registries.plugins
         plugins = [plugin for id in known.ids() if (plugin := known.get(id)) is not None]
@@ -76,7 +76,7 @@ class AgentRuntimeBuilder:
             plugins.append(self._tasks)
         if any(spec.context_policy is not None for spec in self._specs()):
             plugins.append(self._compaction)
-        return [plugin for plugin in plugins if isinstance(plugin, Closes)]
+        return [plugin for plugin in plugins if isinstance(plugin, SupportsClose)]
 
     @cached_property
     def _tasks(self) -> background.BackgroundTaskPlugin:

@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps, loads
-from awaken.core.access import NO_TERMS, Role, Terms
+from awaken.core.access import NO_TERMS, KeyRole, Terms
 from awaken.core.identity import Principal
 from awaken.core.storable import parse_argument
 from awaken.errors import ConfigError
@@ -103,7 +103,7 @@ class Authentication:
         return msgspec.structs.replace(found.principal, roles=roles), found.terms
 
 
-LOCAL = Principal(id="local", roles=tuple(Role))
+LOCAL = Principal(id="local", roles=tuple(KeyRole))
 """The principal of all requests to a server without keys."""
 
 
@@ -130,7 +130,7 @@ def _parse(principal: Principal | None) -> Principal | None:
 
 def _limit_roles(maker: Principal, roles: tuple[str, ...]) -> Principal:
     """The maker of a token with those of its roles that the maker still has."""
-    if Role.ADMIN not in maker.roles:
+    if KeyRole.ADMIN not in maker.roles:
         roles = tuple(role for role in roles if role in maker.roles)
     return msgspec.structs.replace(maker, roles=roles)
 

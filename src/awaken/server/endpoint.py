@@ -16,7 +16,7 @@ from awaken.server.call import ApiCall
 from awaken.server.errors import RequestRefused, authentication_error
 from awaken.server.limits import Limits, StreamLimit
 from awaken.server.parsing import read_body, read_query
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 
 ANONYMOUS = Principal(id="")
 """The principal of requests without a key, to routes that need none."""
@@ -88,7 +88,7 @@ def authorize(route: Route, scope: Scope) -> Principal:
         return principal or ANONYMOUS
     if principal is None:
         raise authentication_error("this needs a key")
-    if Role.ADMIN not in principal.roles and not set(route.needs) & set(principal.roles):
+    if KeyRole.ADMIN not in principal.roles and not set(route.needs) & set(principal.roles):
         names = " or ".join(sorted(route.needs))
         raise RequestRefused(403, "missing_role", f"this needs the role {names}")
     if scope.get("token_thread") is not None and not route.takes_tokens:

@@ -30,7 +30,7 @@ from awaken.server.call import ApiCall
 from awaken.server.client_ids import ClientIds
 from awaken.server.errors import RequestRefused
 from awaken.server.lookup import may_see_in
-from awaken.server.route import Role
+from awaken.server.route import KeyRole
 
 Batches = AsyncGenerator[list[RunEvent], None]
 UNSCOPED = ClientIds("")
@@ -142,8 +142,8 @@ async def leave_callback(
 
 
 async def _may_cancel(call: ApiCall, thread_id: str) -> bool:
-    can = call.has(Role.INVOKE, Role.DECIDE)
-    return can and await may_see_in(call, thread_id, (Role.DECIDE,))
+    can = call.has(KeyRole.INVOKE, KeyRole.DECIDE)
+    return can and await may_see_in(call, thread_id, (KeyRole.DECIDE,))
 
 
 async def with_media(call: ApiCall, messages: Sequence[Message]) -> Sequence[Message]:

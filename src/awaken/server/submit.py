@@ -21,7 +21,7 @@ from awaken.server.lookup import READERS, may_see
 from awaken.server.metrics import Metrics
 from awaken.server.protocols.base import MAX_COMPARED, Intake, KnownThread
 from awaken.server.request_types import GivenMessages, messages_of
-from awaken.server.route import Role
+from awaken.server.route import KeyRole
 
 _MAX_RESULTS = 1_000
 
@@ -42,7 +42,7 @@ async def load_known(call: ApiCall, thread_id: str) -> KnownThread:
 
 
 async def load_visible_thread(
-    call: ApiCall, thread_id: str, see_all: tuple[Role, ...] = READERS
+    call: ApiCall, thread_id: str, see_all: tuple[KeyRole, ...] = READERS
 ) -> Thread | None:
     """The thread with this id inside, or `None` if there is none yet. Callers without one of the
     roles `see_all` see only threads that they have created.
@@ -150,7 +150,7 @@ async def _check_interrupt(call: ApiCall, intake: Intake) -> None:
     if intake.thread_id is None or not ends_runs:
         return
     thread = await call.runtime.store.load_thread(intake.thread_id)
-    if thread is None or await may_see(call, thread, (Role.DECIDE,)):
+    if thread is None or await may_see(call, thread, (KeyRole.DECIDE,)):
         return
     for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CREATED):
         query = RunQuery(thread_id=thread.id, status=status, limit=_MAX_RESULTS)
@@ -180,7 +180,7 @@ def check_may_configure(call: ApiCall, what: str) -> None:
     Raises:
         RequestRefused: the caller may not say how a run asks its model. No stream token may.
     """
-    if call.only_thread is not None or not call.has(Role.CONFIGURE):
+    if call.only_thread is not None or not call.has(KeyRole.CONFIGURE):
         raise RequestRefused(403, "missing_role", f"{what} with the role configure")
 
 
@@ -206,7 +206,7 @@ def check_may_answer(call: ApiCall, ticket: Ticket) -> None:
         RequestRefused: the caller does not have it.
     """
     is_approval = ticket.answer_mode is not ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
-    if is_approval and not call.has(Role.DECIDE):
+    if is_approval and not call.has(KeyRole.DECIDE):
         raise RequestRefused(403, "missing_role", "an approval needs the role decide")
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from awaken.core.aio.cancel import first_of
-from awaken.core.aio.owned_tasks import OwnedTasks, log_error, or_log
+from awaken.core.aio.cancel import wait_first
+from awaken.core.aio.owned_tasks import OwnedTasks, log_error, log_errors
 from awaken.core.defaults import CANCEL_GRACE
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import AgentRunResult, RunRecord
@@ -357,7 +357,7 @@ class Recovery:
             else:
                 await self._claim_next()
                 for thread_id in threads:
-                    await or_log(self.resume(thread_id), _unread_warning(thread_id), log)
+                    await log_errors(self.resume(thread_id), _unread_warning(thread_id), log)
             await self._start_woken_runs(threads)
 
     async def _search_store(self) -> None:
@@ -380,7 +380,8 @@ class Recovery:
 
     async def _passes_to_live_run(self, thread_id: str) -> bool:
         """Pass the thread's commands to its live run; false if no run of it is live here."""
-        is_live = await or_log(self._engine.on_command(thread_id), _unread_warning(thread_id), log)
+        passing = self._engine.on_command(thread_id)
+        is_live = await log_errors(passing, _unread_warning(thread_id), log)
         return is_live is not False
 
     async def _start_woken_runs(self, threads: Iterable[str]) -> None:
@@ -392,7 +393,7 @@ class Recovery:
             async with asyncio.TaskGroup() as group:
                 for thread_id in threads:
                     waking = self._start_woken_run(thread_id, agents)
-                    group.create_task(or_log(waking, f"cannot wake thread {thread_id}", log))
+                    group.create_task(log_errors(waking, f"cannot wake thread {thread_id}", log))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None  # the store does not answer
 
@@ -467,7 +468,7 @@ class Recovery:
                 return
             self._failures.pop(record.run_id, None)
             progress = self._crash_loop_gate.wait_progress(record)
-            await first_of(progress, asyncio.sleep(PROGRESS_TIMEOUT_SECONDS))
+            await wait_first(progress, asyncio.sleep(PROGRESS_TIMEOUT_SECONDS))
 
     async def _recover_in_slot(self, record: RunRecord) -> AgentRunResult:
         async with self._crash_loop_gate.turn(record), self._slots:

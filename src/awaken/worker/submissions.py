@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from awaken.core.aio.owned_tasks import or_log
+from awaken.core.aio.owned_tasks import log_errors
 from awaken.core.event import RunEvent, RunFinish, RunStart
 from awaken.core.lifecycle import CANCELLED, Failed, RunStatus, StartCause, TerminationReason
 from awaken.core.run import AgentRunResult, RunRecord
@@ -139,7 +139,7 @@ async def withdraw(engine: Worker, run_id: str, by: str | None = None) -> RunRec
     record = await engine.store.load_run(run_id)
     if record is None or record.status is not RunStatus.DONE:
         return None
-    await or_log(write_ends(engine, thread_id), f"run {run_id} has no events yet", log)
+    await log_errors(write_ends(engine, thread_id), f"run {run_id} has no events yet", log)
     return record
 
 

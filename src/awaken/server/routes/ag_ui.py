@@ -38,7 +38,7 @@ from awaken.server.protocols.ag_ui.reconcile import is_current
 from awaken.server.protocols.ag_ui.state import capabilities
 from awaken.server.protocols.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, parse_input
 from awaken.server.protocols.base import BadRequest, KnownThread
-from awaken.server.route import CHAT_LIMIT, Role, Route
+from awaken.server.route import CHAT_LIMIT, KeyRole, Route
 from awaken.server.run_events import follow_run, leave_callback, with_media
 from awaken.server.sse import HEADERS, SseResponse, data_frame, until_run_ends
 from awaken.server.submit import carry_out, load_known, load_visible_thread
@@ -402,7 +402,7 @@ def _routes(base: str, name: str) -> tuple[Route, ...]:
             name=f"run_{name}",
             summary="Run an agent (AG-UI)",
             protocol=DOCS,
-            needs=(Role.INVOKE,),
+            needs=(KeyRole.INVOKE,),
             body=bytes,
             body_limit=CHAT_LIMIT,
             answers={},
@@ -417,7 +417,7 @@ def _routes(base: str, name: str) -> tuple[Route, ...]:
             name=f"get_{name}_capabilities",
             summary="What an agent can do (AG-UI)",
             protocol=DOCS,
-            needs=(Role.INVOKE, Role.READ),
+            needs=(KeyRole.INVOKE, KeyRole.READ),
             answers={200: dict[str, Json]},
         ),
         Route(
@@ -427,7 +427,7 @@ def _routes(base: str, name: str) -> tuple[Route, ...]:
             name=f"connect_{name}",
             summary="Watch a thread (AG-UI)",
             protocol=DOCS,
-            needs=(Role.INVOKE, Role.READ),
+            needs=(KeyRole.INVOKE, KeyRole.READ),
             answers={},
             streams=True,
             takes_tokens=True,

@@ -10,9 +10,9 @@ from awaken.core.spec import AgentSpec
 from awaken.server.call import ApiCall, JsonResponse
 from awaken.server.errors import NOT_FOUND, RequestRefused
 from awaken.server.response_types import PageView, ResponsePart
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 
-_ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
+_ANYONE = (KeyRole.INVOKE, KeyRole.READ, KeyRole.DECIDE, KeyRole.INSPECT)
 
 
 class AgentView(ResponsePart, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ from awaken.server.protocols.ai_sdk.history import History, frontend_of
 from awaken.server.protocols.ai_sdk.ingest import ingest
 from awaken.server.protocols.ai_sdk.request import ChatRequest, major_version, read_request
 from awaken.server.protocols.base import KnownThread
-from awaken.server.route import CHAT_LIMIT, Role, Route
+from awaken.server.route import CHAT_LIMIT, KeyRole, Route
 from awaken.server.run_events import (
     event_before,
     find_open_run,
@@ -142,7 +142,7 @@ async def _stream(
 async def cancel(call: ApiCall) -> ASGIApp:
     """Cancel the open run, with all runs that it has started."""
     # A key that may only invoke cancels its own runs.
-    thread = await _existing(call, (Role.DECIDE,))
+    thread = await _existing(call, (KeyRole.DECIDE,))
     receipt = await call.runtime.cancel(thread, principal=call.principal)
     return JsonResponse({"cancelled": bool(receipt)})
 
@@ -174,7 +174,7 @@ async def _runs(call: ApiCall, thread: str) -> list[RunRecord]:
         query = RunQuery(thread_id=thread, limit=_PAGE, cursor=page.cursor)
 
 
-async def _existing(call: ApiCall, see_all: tuple[Role, ...] = READERS) -> str:
+async def _existing(call: ApiCall, see_all: tuple[KeyRole, ...] = READERS) -> str:
     """The id inside of the chat that the path names, if there is one."""
     thread = call.ids.inside(call.path("chat"))
     if await load_visible_thread(call, thread, see_all) is None:
@@ -186,7 +186,7 @@ async def _existing(call: ApiCall, see_all: tuple[Role, ...] = READERS) -> str:
 
 
 def _routes(api: str, chat: str) -> tuple[Route, ...]:
-    asks = (Role.INVOKE,)
+    asks = (KeyRole.INVOKE,)
     return (
         Route(
             method="POST",

@@ -19,7 +19,7 @@ from awaken.server.errors import RequestRefused, not_found_error
 from awaken.server.lookup import DECIDERS, READERS, find_run
 from awaken.server.request_types import DecisionGiven, MessagesGiven, RequestPart, Seconds
 from awaken.server.response_types import ResponsePart, TicketView
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.routes.runs import idempotency_key
 from awaken.server.submit import check_may_answer, parse_messages
 
@@ -102,7 +102,7 @@ async def send(call: ApiCall) -> ASGIApp:
 async def cancel(call: ApiCall) -> ASGIApp:
     asked: CancelAsked = call.query
     # A key that may only invoke cancels its own runs.
-    run, _ = await find_run(call, call.path("run"), (Role.DECIDE,))
+    run, _ = await find_run(call, call.path("run"), (KeyRole.DECIDE,))
     receipt = await call.runtime.cancel(
         run.run_id, deadline=asked.deadline, principal=call.principal
     )
@@ -183,7 +183,7 @@ ROUTES = (
         handle=send,
         name="send_messages",
         summary="Send messages to a run that works",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         body=MessagesGiven,
         answers={202: MessagesSent},
         errors=(409,),
@@ -195,7 +195,7 @@ ROUTES = (
         handle=cancel,
         name="cancel_run",
         summary="Cancel a run and everything it has started",
-        needs=(Role.INVOKE, Role.DECIDE),
+        needs=(KeyRole.INVOKE, KeyRole.DECIDE),
         query=CancelAsked,
         answers={200: Receipt, 202: Receipt},
         takes_tokens=True,
@@ -206,7 +206,7 @@ ROUTES = (
         handle=decide,
         name="answer_tickets",
         summary="Answer tickets of a run, all or none",
-        needs=(Role.INVOKE, Role.DECIDE),
+        needs=(KeyRole.INVOKE, KeyRole.DECIDE),
         body=DecisionsGiven,
         answers={200: Decided},
         errors=(409,),

@@ -21,11 +21,11 @@ from awaken.server.event_frames import Cursor, EventFrames
 from awaken.server.lookup import find_run, find_thread
 from awaken.server.request_types import CursorText, PageSize, RequestPart
 from awaken.server.response_types import ResponsePart
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.run_events import can_resume, leave_callback, with_end
 from awaken.server.sse import SseResponse, until_run_ends
 
-_NEEDS = (Role.INVOKE, Role.READ)
+_NEEDS = (KeyRole.INVOKE, KeyRole.READ)
 PAGE = 500
 _MAX_READ = 5_000
 """The most events of a thread that are read for one page of a run's events."""

@@ -37,11 +37,11 @@ from awaken.server.request_types import (
     Seconds,
 )
 from awaken.server.response_types import PageView, ResponsePart, ResultView, RunView
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.routes.events import StreamAsked, stream_events
 from awaken.server.submit import Extras, carry_out, parse_messages
 
-_READ = (Role.INVOKE, Role.READ)
+_READ = (KeyRole.INVOKE, KeyRole.READ)
 
 
 class SubmitQuery(RequestPart, frozen=True, kw_only=True):
@@ -194,7 +194,7 @@ async def get(call: ApiCall) -> ASGIApp:
     run, _ = await find_run(call, call.path("run"))
     if asked.details:
         call.request.scope["is_audited"] = True
-        if not call.has(Role.INSPECT):
+        if not call.has(KeyRole.INSPECT):
             raise RequestRefused(
                 403, "missing_role", "the request and the state need the role inspect"
             )
@@ -214,7 +214,7 @@ ROUTES = (
         handle=submit_to_thread,
         name="submit_thread_run",
         summary="Submit a run to a thread, which is begun if there is none",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         query=SubmitQuery,
         body=RunAsked,
         answers=_SUBMITTED,
@@ -229,7 +229,7 @@ ROUTES = (
         handle=submit,
         name="submit_run",
         summary="Submit a run, in a new thread or in the one that is named",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         query=SubmitQuery,
         body=NewRunAsked,
         answers=_SUBMITTED,

@@ -23,12 +23,12 @@ from awaken.server.errors import RequestRefused, authentication_error, not_found
 from awaken.server.lookup import DECIDERS, find_run, find_thread, find_ticket, root_of
 from awaken.server.request_types import OneTokenAsked, RequestPart, TokenAsked
 from awaken.server.response_types import ResponsePart
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.submit import load_visible_thread
 
-_ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
+_ANYONE = (KeyRole.INVOKE, KeyRole.READ, KeyRole.DECIDE, KeyRole.INSPECT)
 
-_OF_A_THREAD = (Role.INVOKE, Role.READ, Role.DECIDE)
+_OF_A_THREAD = (KeyRole.INVOKE, KeyRole.READ, KeyRole.DECIDE)
 WORD_LIMIT = 4 * 1024
 """The most bytes of a body that a client without a key may send: it has one word."""
 
@@ -234,7 +234,7 @@ ROUTES = (
         handle=make_word,
         name="create_session_word",
         summary="Make a one-time word, which begins a session of the caller in another browser",
-        needs=(Role.ADMIN,),
+        needs=(KeyRole.ADMIN,),
         answers={201: WordMade},
     ),
     Route(

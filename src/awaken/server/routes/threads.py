@@ -31,9 +31,9 @@ from awaken.server.request_types import (
     whole,
 )
 from awaken.server.response_types import MessageView, PageView, ResponsePart, ThreadView
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 
-_READ = (Role.INVOKE, Role.READ)
+_READ = (KeyRole.INVOKE, KeyRole.READ)
 _MAX_RESULTS = 500
 _ONE = "/v1/threads/{thread}"
 
@@ -170,7 +170,7 @@ async def list_messages(call: ApiCall) -> ASGIApp:
     asked: MessagesAsked = call.query
     if asked.visibility != "external":
         call.request.scope["is_audited"] = True
-        if not call.has(Role.INSPECT):
+        if not call.has(KeyRole.INSPECT):
             raise RequestRefused(
                 403, "missing_role", "messages for the model alone need the role inspect"
             )
@@ -235,7 +235,7 @@ ROUTES = (
         handle=create,
         name="create_thread",
         summary="Begin an empty thread",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         body=ThreadAsked,
         answers={201: ThreadView},
         errors=(409,),
@@ -277,7 +277,7 @@ ROUTES = (
         handle=change,
         name="update_thread",
         summary="Change a thread's title, labels, user or custom values",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         body=ThreadChanges,
         answers={200: ThreadView},
         errors=(412,),
@@ -288,7 +288,7 @@ ROUTES = (
         handle=delete,
         name="delete_thread",
         summary="Delete a thread and all that belongs to it",
-        needs=(Role.ADMIN,),
+        needs=(KeyRole.ADMIN,),
         query=DeletionAsked,
         answers={204: None},
         errors=(409,),
@@ -299,7 +299,7 @@ ROUTES = (
         handle=fork,
         name="fork_thread",
         summary="Copy a thread as it is, or as it was",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         body=ForkAsked,
         answers={201: ThreadView},
         errors=(409,),

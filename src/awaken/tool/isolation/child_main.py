@@ -123,7 +123,7 @@ class FunctionServer:
 
     def _result(self, value: Any) -> ToolResult:
         if inspect.isawaitable(value):  # a plain wrapper around an async function
-            value = asyncio.run(_awaited(value))
+            value = asyncio.run(_await(value))
         output = to_output(self._setup.tool, value)
         if output.command:
             raise ToolError.execution_failed(
@@ -147,7 +147,7 @@ class _Elsewhere:
         raise ConfigError(self._why)
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
+async def _await(value: Awaitable[Any]) -> Any:
     return await value
 
 

@@ -22,7 +22,7 @@ from awaken.server.auth import LOCAL, TokenClaims, Tokens
 from awaken.server.console import Pages, Sessions
 from awaken.server.console.pages import FOLDER
 from awaken.server.console.sessions import SESSION_SECONDS, WORD_SECONDS
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 from awaken.server.keys import add_key, revoke_key
 from awaken.server.route import Route
 from awaken.server.routes import ROUTES
@@ -62,14 +62,14 @@ async def test_a_word_works_once_and_for_ten_minutes() -> None:
     session, token = await elsewhere.redeem(shared)
     assert session.principal == LOCAL
     for word in (used, shared, "never made", token):
-        with pytest.raises(RequestRefused):
+        with pytest.raises(HttpRefusal):
             await sessions.redeem(word)
     assert await sessions.find(as_bearer(token)) is not None, "a token is no word"
-    with pytest.raises(RequestRefused):
+    with pytest.raises(HttpRefusal):
         await sessions.find(as_bearer(f"awc_{late_too}"))
     clock.advance(WORD_SECONDS)
     for word in (late, late_too):
-        with pytest.raises(RequestRefused):
+        with pytest.raises(HttpRefusal):
             await sessions.redeem(word)
 
 
@@ -84,11 +84,11 @@ async def test_a_session_ends_by_itself_when_it_is_signed_out_and_if_it_was_chan
     other_store = Sessions(MemoryStore().access, AuthMode.OPEN, clock=clock)
     foreign = (await other_store.begin(LOCAL))[1]
     for token in (tokens[0], tokens[1][:-1], foreign, "awc_"):
-        with pytest.raises(RequestRefused):
+        with pytest.raises(HttpRefusal):
             await sessions.find(as_bearer(token))
     assert await sessions.find(as_bearer(tokens[1])) is not None
     clock.advance(SESSION_SECONDS)
-    with pytest.raises(RequestRefused):
+    with pytest.raises(HttpRefusal):
         await sessions.find(as_bearer(tokens[1]))
 
 
@@ -98,9 +98,9 @@ async def test_a_session_of_an_open_server_is_not_good_at_one_with_keys() -> Non
     _, token = await Sessions(access, AuthMode.OPEN).begin(LOCAL)
     word = await Sessions(access, AuthMode.OPEN).share_word(LOCAL, None)
     for auth_mode in (AuthMode.KEYS, AuthMode.OWN):
-        with pytest.raises(RequestRefused):
+        with pytest.raises(HttpRefusal):
             await Sessions(access, auth_mode).find(as_bearer(token))
-    with pytest.raises(RequestRefused):
+    with pytest.raises(HttpRefusal):
         await Sessions(access, AuthMode.KEYS).redeem(word)
     assert await Sessions(access, AuthMode.OPEN).find(as_bearer(token)) is not None
 
@@ -178,7 +178,7 @@ async def test_a_stream_token_is_good_for_its_thread_and_for_seconds(
     late = await tokens.make(claims)
     assert await tokens.read(late) == claims
     clock.advance(31)
-    with pytest.raises(RequestRefused):
+    with pytest.raises(HttpRefusal):
         await tokens.read(late)
 
 

@@ -24,7 +24,7 @@ from awaken.errors import ConfigError
 from awaken.server.call import Credential
 from awaken.server.console.sessions import Sessions
 from awaken.server.edge import EdgeRequest, own_path
-from awaken.server.errors import RequestRefused, authentication_error
+from awaken.server.errors import HttpRefusal, authentication_error
 from awaken.server.keys import Authenticator, Keys, bearer, find_key
 
 
@@ -81,7 +81,7 @@ class Authentication:
         if maker is None or maker[0].scope != found.principal.scope:
             raise authentication_error("the key that made the token is not good any more")
         if found.path not in (None, own_path(scope)):
-            raise RequestRefused(403, "not_with_a_token", "this token is good for another path")
+            raise HttpRefusal(403, "not_with_a_token", "this token is good for another path")
         scope["principal"], scope["terms"] = _limit_roles(maker[0], found.principal.roles), maker[1]
         scope["token_thread"] = found.thread
         scope["token_thread_created_at"] = found.thread_created_at
@@ -180,7 +180,7 @@ class Tokens:
     async def read(self, token: str) -> TokenClaims:
         """
         Raises:
-            RequestRefused: the token was not made here, was changed, or has expired.
+            HttpRefusal: the token was not made here, was changed, or has expired.
         """
         payload, _, signature = token.removeprefix(_PREFIX).partition(".")
         if not hmac.compare_digest((await self._sign(payload)).encode(), signature.encode()):

@@ -19,7 +19,7 @@ from awaken.core.thread import Thread
 from awaken.core.unreadable import UnreadableRow
 from awaken.errors import InvalidRecord, UnreadableRecord
 from awaken.server.call import ApiCall
-from awaken.server.errors import RequestRefused, not_found_error
+from awaken.server.errors import HttpRefusal, not_found_error
 from awaken.server.response_types import PageView, UnreadableView
 from awaken.server.route import KeyRole
 
@@ -37,7 +37,7 @@ async def find_thread(call: ApiCall, given: str, see_all: tuple[KeyRole, ...] = 
     that they have created.
 
     Raises:
-        RequestRefused: there is none that the client may see.
+        HttpRefusal: there is none that the client may see.
     """
     for id in call.ids.candidates(given):
         thread = await call.runtime.store.load_thread(id)
@@ -52,7 +52,7 @@ async def find_run(
     """The run that a client names, without its state, and its thread.
 
     Raises:
-        RequestRefused: there is none that the client may see.
+        HttpRefusal: there is none that the client may see.
     """
     for id in call.ids.candidates(given):
         page = await call.runtime.list_runs(RunQuery(run_id=id, scope=call.principal.scope))
@@ -70,7 +70,7 @@ async def find_ticket(call: ApiCall, key: str) -> Ticket:
     """The ticket with a key.
 
     Raises:
-        RequestRefused: there is none that the client may see.
+        HttpRefusal: there is none that the client may see.
     """
     found = await call.runtime.list_tickets(TicketQuery(scope=call.principal.scope, key=key))
     for ticket in found:
@@ -182,7 +182,7 @@ async def visible_page(
     there are more, as its cursor then says.
 
     Raises:
-        RequestRefused: the cursor is not one of this list.
+        HttpRefusal: the cursor is not one of this list.
     """
     items: list[T] = []
     unreadable: list[UnreadableRow] = []
@@ -191,7 +191,7 @@ async def visible_page(
         try:
             page = await list_page(query)
         except InvalidRecord as error:
-            raise RequestRefused(410, "cursor_gone", str(error)) from None
+            raise HttpRefusal(410, "cursor_gone", str(error)) from None
         items += [item for item in page if await is_visible(item)]
         unreadable += page.unreadable
         if page.cursor is None or len(items) >= limit:

@@ -28,7 +28,7 @@ from awaken.engine.large_content import load_media
 from awaken.runtime.live.follow import EventFollower
 from awaken.server.call import ApiCall
 from awaken.server.client_ids import ClientIds
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 from awaken.server.lookup import may_see_in
 from awaken.server.route import KeyRole
 
@@ -128,14 +128,14 @@ async def leave_callback(
         thread_id: the id inside of the run's thread.
 
     Raises:
-        RequestRefused: the client only watches the run, and may not cancel it.
+        HttpRefusal: the client only watches the run, and may not cancel it.
     """
     action = call.request.headers.get(HEADER) or call.request.query_params.get(QUERY)
     if action != "cancel":
         return None
     submits = call.request.method == "POST"  # the run is the client's own then
     if not submits and not await _may_cancel(call, thread_id):
-        raise RequestRefused(
+        raise HttpRefusal(
             403, "missing_role", "the run of another client is cancelled with role decide"
         )
     return lambda: call.runtime.cancel(id, deadline=0, principal=call.principal)

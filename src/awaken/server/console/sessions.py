@@ -75,7 +75,7 @@ class Sessions:
         token.
 
         Raises:
-            RequestRefused: the word was used before, is too old, or was not made here.
+            HttpRefusal: the word was used before, is too old, or was not made here.
         """
         id = digest(word)
         session = self._words.pop(id, None)
@@ -99,7 +99,7 @@ class Sessions:
         without one.
 
         Raises:
-            RequestRefused: the token is not known, or its session is over.
+            HttpRefusal: the token is not known, or its session is over.
         """
         token = bearer(head)
         if token is None or not token.startswith(_PREFIX):

@@ -20,7 +20,7 @@ from awaken.errors import KeyReused
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedExecution
 from awaken.runtime.live.follow import EventFollower
 from awaken.server.call import ApiCall, JsonResponse
-from awaken.server.errors import RequestRefused, not_found_error
+from awaken.server.errors import HttpRefusal, not_found_error
 from awaken.server.protocols.ag_ui.encode import AgUiEncoder, WatchedRun
 from awaken.server.protocols.ag_ui.ingest import (
     INTERRUPTS_PENDING,
@@ -383,7 +383,7 @@ def _agent_id(call: ApiCall) -> str:
     if named is None and len(agents) == 1:
         return agents[0]
     if named is None:
-        raise RequestRefused(400, "agent_not_named", "name the agent: /v1/ag-ui/agents/<agent>")
+        raise HttpRefusal(400, "agent_not_named", "name the agent: /v1/ag-ui/agents/<agent>")
     return str(named)
 
 

@@ -125,7 +125,7 @@ async def stream_events(
         after, until: the defaults if the client says nothing; `end` is the run's end, and no pause.
 
     Raises:
-        RequestRefused: 400, the cursor is invalid; 403, the client may not cancel the run; 410, the
+        HttpRefusal: 400, the cursor is invalid; 403, the client may not cancel the run; 410, the
             thread does not have that many events.
     """
     cursor = parse_cursor(call, asked) or Cursor(after)
@@ -166,7 +166,7 @@ def parse_cursor(call: ApiCall, asked: StreamAsked) -> Cursor | None:
     """The cursor behind which the client wants to continue; `None` if it gives none.
 
     Raises:
-        RequestRefused: the cursor is invalid.
+        HttpRefusal: the cursor is invalid.
     """
     given = call.request.headers.get("last-event-id")
     if given is None:

@@ -21,7 +21,7 @@ from awaken.errors import (
 )
 from awaken.runtime.live.outline import StepOutline, outline
 from awaken.server.call import ApiCall, JsonResponse
-from awaken.server.errors import RequestRefused, not_found_error
+from awaken.server.errors import HttpRefusal, not_found_error
 from awaken.server.lookup import find_run, find_ticket
 from awaken.server.request_types import RequestPart
 from awaken.server.response_types import ResponsePart
@@ -74,7 +74,7 @@ async def get_request(call: ApiCall) -> ASGIApp:
         manifest = await store.load_manifest(run.thread_id, step.message_id)
         request = await store.load_request(run.thread_id, step.message_id)
     except (NotFound, RequestNotKept, TextGone) as error:
-        raise RequestRefused(404, "request_not_kept", str(error)) from None
+        raise HttpRefusal(404, "request_not_kept", str(error)) from None
     body, problem = _preview(call, run, step, request) if asked.form == "provider" else (None, None)
     settings = manifest.settings
     return JsonResponse(

@@ -15,7 +15,7 @@ from awaken.core.store.threads import RunQuery
 from awaken.errors import NotFound, RunAbandoned
 from awaken.ids import UUID7
 from awaken.server.call import ApiCall, JsonResponse
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 from awaken.server.lookup import (
     READERS,
     find_run,
@@ -148,11 +148,11 @@ def idempotency_key(call: ApiCall) -> str | None:
     """The key under which the request is carried out once.
 
     Raises:
-        RequestRefused: it is empty, too long, or not one word.
+        HttpRefusal: it is empty, too long, or not one word.
     """
     key = call.request.headers.get("idempotency-key")
     if key is not None and not re.fullmatch(KEY, key):
-        raise RequestRefused(
+        raise HttpRefusal(
             400, "bad_header", "an Idempotency-Key has 1 to 255 printable characters, no blanks"
         )
     return key
@@ -195,7 +195,7 @@ async def get(call: ApiCall) -> ASGIApp:
     if asked.details:
         call.request.scope["is_audited"] = True
         if not call.has(KeyRole.INSPECT):
-            raise RequestRefused(
+            raise HttpRefusal(
                 403, "missing_role", "the request and the state need the role inspect"
             )
         store = call.runtime.store

@@ -19,7 +19,7 @@ from awaken.server.auth import TokenClaims, Tokens
 from awaken.server.call import ApiCall, Credential, JsonResponse
 from awaken.server.console.pages import Pages
 from awaken.server.console.sessions import Sessions
-from awaken.server.errors import RequestRefused, authentication_error, not_found_error
+from awaken.server.errors import HttpRefusal, authentication_error, not_found_error
 from awaken.server.lookup import DECIDERS, find_run, find_thread, find_ticket, root_of
 from awaken.server.request_types import OneTokenAsked, RequestPart, TokenAsked
 from awaken.server.response_types import ResponsePart
@@ -86,7 +86,7 @@ async def begin(call: ApiCall) -> ASGIApp:
     if not call.principal.id:
         raise authentication_error("this needs a key, or the word of a link")
     if call.only_thread is not None or _session(call) is not None:
-        raise RequestRefused(
+        raise HttpRefusal(
             403, "not_with_a_token", "a token cannot be made into a session: use a key"
         )
     return _session_response(*await sessions.begin(call.principal, key=_key(call)))
@@ -169,7 +169,7 @@ async def _thread_of(call: ApiCall, path: str) -> Thread:
     """The thread at the root of the thread that a path belongs to.
 
     Raises:
-        RequestRefused: the client may not see such a thread.
+        HttpRefusal: the client may not see such a thread.
     """
     for route in call.request.app.state.routes:
         found = compile_path(route.path)[0].match(path) if route.takes_tokens else None
@@ -199,7 +199,7 @@ def _roles(call: ApiCall, asked: TokenAsked) -> tuple[str, ...]:
     own = _own_roles(call)
     for role in asked.roles or ():
         if role not in own:
-            raise RequestRefused(403, "missing_role", f"this key does not have the role {role}")
+            raise HttpRefusal(403, "missing_role", f"this key does not have the role {role}")
     return own if asked.roles is None else asked.roles
 
 

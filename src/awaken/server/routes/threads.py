@@ -17,7 +17,7 @@ from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery
 from awaken.core.thread import Thread
 from awaken.errors import InvalidRecord
 from awaken.server.call import ApiCall, JsonResponse
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 from awaken.server.lookup import READERS, find_thread, may_see, page_view, visible_page
 from awaken.server.request_types import (
     Count,
@@ -132,7 +132,7 @@ async def delete(call: ApiCall) -> ASGIApp:
             thread.id, children=asked.children, force=asked.force, principal=call.principal
         )
     except InvalidRecord as error:
-        raise RequestRefused(409, "has_children", str(error)) from None
+        raise HttpRefusal(409, "has_children", str(error)) from None
     return Response(status_code=204)
 
 
@@ -171,7 +171,7 @@ async def list_messages(call: ApiCall) -> ASGIApp:
     if asked.visibility != "external":
         call.request.scope["is_audited"] = True
         if not call.has(KeyRole.INSPECT):
-            raise RequestRefused(
+            raise HttpRefusal(
                 403, "missing_role", "messages for the model alone need the role inspect"
             )
     thread = await find_thread(call, call.path("thread"))
@@ -209,7 +209,7 @@ def _revision(given: str | None) -> int | None:
         return None
     found = re.fullmatch(r'"?([0-9]{1,15})"?', given.strip())
     if found is None:
-        raise RequestRefused(400, "bad_header", "If-Match is the ETag of an earlier answer, or *")
+        raise HttpRefusal(400, "bad_header", "If-Match is the ETag of an earlier answer, or *")
     return int(found[1])
 
 

@@ -159,11 +159,14 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         "What your own code may bring: models, tools, backends, listeners, clocks.",
         (
             Part("awaken.models", MODEL_PROTOCOLS),
-            Part("awaken.tool", "Tool AsksFirst"),
+            Part("awaken.tool", "Tool SupportsApproval"),
             Part("awaken.backend", "ExecutionBackend ExecutionBackendFactory"),
             Part("awaken.events", "EventSink"),
             Part("awaken", "Plugin"),
-            Part("awaken.plugin", "RunScoped BindsRuntimeContext Activates Closes Configured"),
+            Part(
+                "awaken.plugin",
+                "RunScoped BindsRuntimeContext SupportsActivation SupportsClose Configured",
+            ),
             Part("awaken.server", "Authenticator"),
             Part("awaken.clock"),
             Part("awaken.ids"),

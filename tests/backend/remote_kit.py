@@ -265,7 +265,7 @@ def bare(record: RunRecord) -> RunRecord:
 
 
 @asynccontextmanager
-async def opened(kind: str, home: Path) -> AsyncIterator[Store]:
+async def open_store(kind: str, home: Path) -> AsyncIterator[Store]:
     store: Store = MemoryStore() if kind == "memory" else SqliteStore(home / "awaken.db")
     await store.open()
     try:
@@ -277,10 +277,12 @@ async def opened(kind: str, home: Path) -> AsyncIterator[Store]:
 # -- what must be told ------------------------------------------------------------------------
 
 
-def told(*events: AgentEvent, first_seq: int = 1, transient: tuple[type, ...] = ()) -> list[Any]:
-    """The envelopes of these events; beginnings are told when the agent is asked, the rest later.
+def wrap_events(
+    *events: AgentEvent, first_seq: int = 1, transient: tuple[type, ...] = ()
+) -> list[Any]:
+    """The envelopes of these events; run starts come when the agent is called, the rest later.
 
-    Those that are kept are numbered, those of a type in `transient` are not.
+    Durable events are numbered, those of a type in `transient` are not.
     """
     envelopes: list[RunEvent] = []
     seq = first_seq
@@ -322,7 +324,7 @@ def finish(termination: TerminationReason, steps: int = 0, **result: Json) -> Ru
 # -- what must be kept ------------------------------------------------------------------------
 
 
-def expected(
+def build_record(
     status: RunStatus,
     termination: TerminationReason | None = None,
     *,

@@ -55,7 +55,7 @@ LACKING: dict[str, Any] = {
 }
 
 
-def resolved(backend: ExecutionBackend) -> ResolvedBackendAgent:
+def resolve(backend: ExecutionBackend) -> ResolvedBackendAgent:
     return ResolvedBackendAgent(
         AgentSpec(id="remote", model_id="m", system_prompt=""), backend=backend
     )
@@ -279,7 +279,7 @@ class Willing(ExecutionBackend):
 def test_a_root_request_beyond_the_backend_is_refused(feature: str) -> None:
     """02/B9: with `does not support: {name}`, before anything happened."""
     with pytest.raises(ExecutionFailed) as caught:
-        validate_root_execution_request(resolved(ExecutionBackend()), root_request(**ASKS[feature]))
+        validate_root_execution_request(resolve(ExecutionBackend()), root_request(**ASKS[feature]))
 
     assert str(caught.value) == (
         f"execution failed: agent 'remote' backend does not support: {feature}"
@@ -289,7 +289,7 @@ def test_a_root_request_beyond_the_backend_is_refused(feature: str) -> None:
 def test_all_that_is_missing_is_named_at_once() -> None:
     """02/B9, §2.8: joined by a comma and a space."""
     with pytest.raises(ExecutionFailed) as caught:
-        validate_root_execution_request(resolved(ExecutionBackend()), asks_for_everything())
+        validate_root_execution_request(resolve(ExecutionBackend()), asks_for_everything())
 
     assert caught.value.message == (
         "agent 'remote' backend does not support: "
@@ -299,9 +299,9 @@ def test_all_that_is_missing_is_named_at_once() -> None:
 
 def test_what_the_backend_can_do_is_not_refused() -> None:
     """02/B9, §2.8: nothing is asked, or nothing is missing."""
-    validate_root_execution_request(resolved(ExecutionBackend()), root_request())
-    validate_root_execution_request(resolved(Willing(FULL)), asks_for_everything())
-    validate_delegate_execution_request(resolved(ExecutionBackend()), delegate_request())
+    validate_root_execution_request(resolve(ExecutionBackend()), root_request())
+    validate_root_execution_request(resolve(Willing(FULL)), asks_for_everything())
+    validate_delegate_execution_request(resolve(ExecutionBackend()), delegate_request())
 
 
 async def test_a_delegate_beyond_the_backend_is_refused_before_it_is_asked() -> None:
@@ -311,13 +311,13 @@ async def test_a_delegate_beyond_the_backend_is_refused_before_it_is_asked() -> 
     request = delegate_request(policy=everything)
 
     with pytest.raises(ExecutionFailed) as caught:
-        await execute_resolved_delegate_execution(resolved(backend), request)
+        await execute_resolved_delegate_execution(resolve(backend), request)
 
     assert caught.value.message == (
         "agent 'remote' backend does not support: delegate_persistence, continuation"
     )
     with pytest.raises(ExecutionFailed, match="delegate_persistence, continuation"):
-        validate_delegate_execution_request(resolved(backend), request)
+        validate_delegate_execution_request(resolve(backend), request)
     assert backend.asked == []
 
 
@@ -325,7 +325,7 @@ async def test_a_delegate_runs_on_its_own_backend() -> None:
     """02 §2.8: the non-local backend's `execute_delegate`, with the request as it is."""
     backend, request = Willing(), delegate_request()
 
-    result = await execute_resolved_delegate_execution(resolved(backend), request)
+    result = await execute_resolved_delegate_execution(resolve(backend), request)
 
     assert backend.asked == [request]
     assert result.status == BackendRunStatus.completed()
@@ -336,5 +336,5 @@ def test_a_local_agent_has_the_local_backend() -> None:
     local = ResolvedAgent.new("local", "m", "sys", ScriptedModel([]))
 
     assert execution_capabilities(local) == FULL
-    assert execution_capabilities(resolved(ExecutionBackend())) == REMOTE
+    assert execution_capabilities(resolve(ExecutionBackend())) == REMOTE
     validate_root_execution_request(local, asks_for_everything())

@@ -18,13 +18,13 @@ from remote_kit import (
     abilities,
     answer,
     beginning,
-    expected,
+    build_record,
     finish,
     identity,
-    opened,
+    open_store,
     save,
     state,
-    told,
+    wrap_events,
 )
 
 from awaken.backend import (
@@ -53,7 +53,7 @@ DONE, RUNNING = RunStatus.DONE, RunStatus.RUNNING
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    async with opened(request.param, tmp_path) as store:
+    async with open_store(request.param, tmp_path) as store:
         yield store
 
 
@@ -102,7 +102,7 @@ class Endless(ExecutionBackend):
             raise self._abort_fails
 
 
-async def stopped(far: Far, backend: Endless, token: CancellationToken) -> AgentRunResult:
+async def cancel_and_wait(far: Far, backend: Endless, token: CancellationToken) -> AgentRunResult:
     """How a run ends whose token is cancelled as soon as it is under way."""
     async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(far.run(previous_state=state(conversation="c1")))
@@ -119,7 +119,7 @@ async def test_a_cancelled_run_is_torn_down_and_then_aborted_once(store: Store) 
     backend = Endless(saves=HANDLE)
     far = Far(store, backend)
 
-    result = await stopped(far, backend, far.token)
+    result = await cancel_and_wait(far, backend, far.token)
 
     assert result == AgentRunResult(
         run_id=RUN, agent_id="far", response="", termination=CANCELLED, steps=0
@@ -134,12 +134,12 @@ async def test_a_cancelled_run_is_torn_down_and_then_aborted_once(store: Store) 
             is_continuation=False,
         )
     ]
-    assert far.sink.events() == told(
+    assert far.sink.events() == wrap_events(
         *beginning(),
         StepEnd(),
         finish(CANCELLED, response="", status="cancelled", status_reason="cancelled"),
     )
-    assert await far.record() == expected(
+    assert await far.record() == build_record(
         DONE, CANCELLED, revision=3, holding={"conversation": "c1", **HANDLE}
     )
 
@@ -150,13 +150,13 @@ async def test_a_backend_that_cannot_abort_is_not_asked_to(store: Store, coopera
     backend = Endless(abilities(abort=False, cooperative=cooperative))
     far = Far(store, backend)
 
-    result = await stopped(far, backend, far.token)
+    result = await cancel_and_wait(far, backend, far.token)
 
     assert result.termination == CANCELLED
     assert backend.steps == ["started", "torn down"]
     # One that takes the token ends by it; of the other nobody knows.
     left = None if cooperative else "its backend cannot stop it"
-    record = expected(DONE, CANCELLED, holding={"conversation": "c1"}, left=left)
+    record = build_record(DONE, CANCELLED, holding={"conversation": "c1"}, left=left)
     assert await far.record() == record
 
 
@@ -167,7 +167,7 @@ async def test_an_abort_that_fails_is_a_warning_and_on_record(
     backend = Endless(abort_fails=RemoteError("nobody answers"))
     far = Far(store, backend)
 
-    result = await stopped(far, backend, far.token)
+    result = await cancel_and_wait(far, backend, far.token)
 
     assert result.termination == CANCELLED
     assert (
@@ -176,7 +176,7 @@ async def test_an_abort_that_fails_is_a_warning_and_on_record(
     ) in caplog.text
     record = await far.record()
     left = "it could not be stopped: nobody answers"
-    assert record == expected(DONE, CANCELLED, holding={"conversation": "c1"}, left=left)
+    assert record == build_record(DONE, CANCELLED, holding={"conversation": "c1"}, left=left)
     assert record.left_running is not None
     assert left in record.left_running
 
@@ -188,7 +188,7 @@ async def test_a_backend_that_fails_while_it_is_cut_short_is_aborted_all_the_sam
     backend = Endless(saves=HANDLE, end_fails=RemoteError("connection closed"))
     far = Far(store, backend)
 
-    result = await stopped(far, backend, far.token)
+    result = await cancel_and_wait(far, backend, far.token)
 
     assert result.termination == CANCELLED
     assert backend.steps == ["started", "torn down", "aborted"]
@@ -207,7 +207,7 @@ async def test_a_run_that_is_cancelled_before_it_starts_is_ended_without_being_a
     assert backend.steps == ["aborted"]
     (abort,) = backend.aborts
     assert (abort.persisted_state, abort.is_continuation) == (state(**HANDLE), True)
-    assert await far.record() == expected(DONE, CANCELLED, updated_at=BEGAN, holding=HANDLE)
+    assert await far.record() == build_record(DONE, CANCELLED, updated_at=BEGAN, holding=HANDLE)
 
 
 async def test_an_answer_that_comes_with_the_cancel_does_not_count(store: Store) -> None:
@@ -279,7 +279,7 @@ async def test_a_cancelled_run_whose_end_cannot_be_kept_is_aborted_all_the_same(
 
     assert backend.steps == ["aborted"]
     assert [type(event) for event in far.events()[2:]] == [StepEnd, Error]
-    assert await far.record() == expected(RUNNING, revision=1, updated_at=BEGAN)
+    assert await far.record() == build_record(RUNNING, revision=1, updated_at=BEGAN)
 
 
 # -- being torn down --------------------------------------------------------------------------
@@ -296,7 +296,7 @@ async def test_a_run_whose_task_is_cancelled_ends_as_cancelled(store: Store) -> 
             await run
 
     assert backend.steps == ["started", "torn down", "aborted"]
-    assert await far.record() == expected(DONE, CANCELLED, revision=3, holding=HANDLE)
+    assert await far.record() == build_record(DONE, CANCELLED, revision=3, holding=HANDLE)
 
 
 async def test_a_run_that_is_torn_down_while_it_is_aborted_ends_as_cancelled(
@@ -321,7 +321,7 @@ async def test_a_run_that_is_torn_down_while_it_is_aborted_ends_as_cancelled(
             await run
 
     left = "there was no time to wait for its end"
-    assert await far.record() == expected(DONE, CANCELLED, left=left)
+    assert await far.record() == build_record(DONE, CANCELLED, left=left)
 
 
 # -- leaving ----------------------------------------------------------------------------------
@@ -333,12 +333,12 @@ async def test_a_run_that_is_left_stays_open_with_its_handle(store: Store) -> No
     far = Far(store, backend)
 
     with pytest.raises(ExceptionGroup) as raised:
-        await stopped(far, backend, far.leave)
+        await cancel_and_wait(far, backend, far.leave)
 
     assert raised.group_contains(RunLeft, match="run 'run-1' was left")
     assert backend.steps == ["started", "torn down"]
-    assert far.sink.events() == told(*beginning())
-    assert await far.record() == expected(
+    assert far.sink.events() == wrap_events(*beginning())
+    assert await far.record() == build_record(
         RUNNING, revision=2, updated_at=BEGAN, holding={"conversation": "c1", **HANDLE}
     )
 
@@ -347,7 +347,7 @@ async def test_a_backend_that_fails_while_its_run_is_left_has_not_failed(store: 
     backend = Endless(end_fails=RemoteError("connection closed"))
     far = Far(store, backend)
     with pytest.raises(ExceptionGroup) as raised:
-        await stopped(far, backend, far.leave)
+        await cancel_and_wait(far, backend, far.leave)
     assert raised.group_contains(RunLeft)
     assert (await far.record()).status is RUNNING
 
@@ -392,4 +392,4 @@ async def test_a_run_that_is_left_and_takes_too_long_stays_open(store: Store) ->
             await run
 
     assert backend.steps == ["started", "torn down"]
-    assert await far.record() == expected(RUNNING, revision=1, updated_at=BEGAN)
+    assert await far.record() == build_record(RUNNING, revision=1, updated_at=BEGAN)

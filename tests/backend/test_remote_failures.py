@@ -21,11 +21,11 @@ from remote_kit import (
     abilities,
     answer,
     beginning,
-    expected,
+    build_record,
     finish,
-    opened,
+    open_store,
     save,
-    told,
+    wrap_events,
 )
 
 from awaken.backend import (
@@ -65,7 +65,7 @@ REFUSED = CommitFailure.REFUSED
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    async with opened(request.param, tmp_path) as store:
+    async with open_store(request.param, tmp_path) as store:
         yield store
 
 
@@ -95,12 +95,12 @@ async def test_a_backend_that_raises_ends_its_run_as_failed(
 
     end = Failed(value=message)
     assert (result.termination, result.response, result.steps) == (end, "", 0)
-    assert far.sink.events() == told(
+    assert far.sink.events() == wrap_events(
         *beginning(),
         StepEnd(),
         finish(end, response="", status="failed", status_reason="error"),
     )
-    assert await far.record() == expected(DONE, end)
+    assert await far.record() == build_record(DONE, end)
 
 
 async def test_a_foreign_error_is_logged_with_its_trace(caplog: pytest.LogCaptureFixture) -> None:
@@ -118,7 +118,9 @@ async def test_half_characters_in_an_error_keep_no_run_from_ending(
     caplog.set_level(logging.CRITICAL, logger="awaken.backend")
     far = Far(store, FarBackend(OSError("cannot open b\udce9.txt")))
     await far.run()
-    assert await far.record() == expected(DONE, Failed(value="OSError: cannot open b\ufffd.txt"))
+    assert await far.record() == build_record(
+        DONE, Failed(value="OSError: cannot open b\ufffd.txt")
+    )
 
 
 async def test_a_backend_that_cancels_itself_has_failed(store: Store) -> None:
@@ -129,7 +131,7 @@ async def test_a_backend_that_cancels_itself_has_failed(store: Store) -> None:
 
     far = Far(store, FarBackend(work))
     await far.run()
-    assert await far.record() == expected(DONE, Failed(value="CancelledError"))
+    assert await far.record() == build_record(DONE, Failed(value="CancelledError"))
 
 
 async def test_a_backend_that_answers_with_something_else_has_failed(store: Store) -> None:
@@ -139,7 +141,7 @@ async def test_a_backend_that_answers_with_something_else_has_failed(store: Stor
     far = Far(store, FarBackend(work))
     await far.run()
     why = "the backend answered with dict, not with a BackendRunResult"
-    assert await far.record() == expected(DONE, Failed(value=why))
+    assert await far.record() == build_record(DONE, Failed(value=why))
 
 
 # -- what may go on there ---------------------------------------------------------------------
@@ -182,7 +184,7 @@ async def test_work_that_cannot_be_stopped_is_on_record_with_its_failure(store: 
 
     left = "it could not be stopped: task 'task-1' was not cancelled: no answer"
     end = Failed(value="the connection was lost")
-    assert await far.record() == expected(DONE, end, revision=3, holding=HANDLE, left=left)
+    assert await far.record() == build_record(DONE, end, revision=3, holding=HANDLE, left=left)
 
 
 async def test_work_whose_backend_cannot_stop_it_is_on_record_with_its_failure(
@@ -256,7 +258,7 @@ async def test_an_answer_that_cannot_be_kept_ends_the_run_as_failed(
     why = "what the agent answered cannot be kept: TypeError: NoJson cannot be written as JSON"
     end = (await far.record()).termination_reason
     assert end == Failed(value=f"{why}: <no json>")
-    record = expected(DONE, end, final_output="well", output=(2, 2))
+    record = build_record(DONE, end, final_output="well", output=(2, 2))
     assert await far.record() == record
     assert await far.texts() == ["user: hello", "assistant: well"]
     kinds = ["RunStart", "StepStart", "TextDelta", "InferenceComplete", "StepEnd", "RunFinish"]
@@ -264,14 +266,14 @@ async def test_an_answer_that_cannot_be_kept_ends_the_run_as_failed(
 
 
 async def test_words_no_store_can_write_end_the_run_as_failed(tmp_path: Path) -> None:
-    async with opened("sqlite", tmp_path) as store:
+    async with open_store("sqlite", tmp_path) as store:
         result = answer("well", termination=Failed(value="half \ud83d"))
         far = Far(store, FarBackend(result))
         await far.run()
         end = (await far.record()).termination_reason
         assert isinstance(end, Failed)
         assert end.value.startswith("what the agent answered cannot be kept: storage failed:")
-        assert await far.record() == expected(
+        assert await far.record() == build_record(
             DONE, end, final_output="well", output=(2, 2), revision=3
         )
 
@@ -287,7 +289,7 @@ async def test_a_value_that_cannot_be_saved_is_refused_and_the_run_can_go_on(
 
     far = Far(store, FarBackend(work))
     await far.run()
-    assert await far.record() == expected(DONE, NATURAL_END, revision=3, holding=HANDLE)
+    assert await far.record() == build_record(DONE, NATURAL_END, revision=3, holding=HANDLE)
 
 
 async def test_nothing_is_saved_once_the_backend_is_done(store: Store) -> None:
@@ -311,7 +313,7 @@ def failing(store: Store, number: int) -> Any:
     return FailingStore(store, {number: REFUSED}, then=REFUSED)
 
 
-def lost(number: int) -> list[Any]:
+def storage_events(number: int) -> list[Any]:
     """What listeners are told when nothing more can be kept."""
     why = StorageError(StoreUnavailable(f"commit {number} was to fail"))
     return [StepEnd(), Error(message=str(why), code="storage")]
@@ -325,7 +327,7 @@ async def test_a_run_whose_beginning_cannot_be_kept_never_begins(store: Store) -
     with pytest.raises(StorageError, match="commit 1 was to fail"):
         await far.run()
 
-    (event,) = told(lost(1)[-1], transient=(Error,))
+    (event,) = wrap_events(storage_events(1)[-1], transient=(Error,))
     assert [(e.event, e.seq, e.at_ms) for e in far.sink.events()] == [(event.event, None, BEGAN)]
     assert backend.requests == []
     assert await store.load_thread(THREAD) is None
@@ -349,8 +351,10 @@ async def test_a_backend_is_told_that_its_state_cannot_be_saved(store: Store) ->
         await far.run()
 
     assert caught == [raised.value]
-    assert far.sink.events() == told(*beginning(), *lost(2), transient=(StepEnd, Error))
-    assert await far.record() == expected(RUNNING, revision=1, updated_at=BEGAN)
+    assert far.sink.events() == wrap_events(
+        *beginning(), *storage_events(2), transient=(StepEnd, Error)
+    )
+    assert await far.record() == build_record(RUNNING, revision=1, updated_at=BEGAN)
 
 
 async def test_a_backend_that_makes_light_of_unsaved_state_cannot_end_its_run(
@@ -366,10 +370,13 @@ async def test_a_backend_that_makes_light_of_unsaved_state_cannot_end_its_run(
     with pytest.raises(StorageError, match="commit 2 was to fail"):
         await far.run()
 
-    assert far.sink.events() == told(
-        *beginning(), TextDelta(delta="well"), *lost(2), transient=(TextDelta, StepEnd, Error)
+    assert far.sink.events() == wrap_events(
+        *beginning(),
+        TextDelta(delta="well"),
+        *storage_events(2),
+        transient=(TextDelta, StepEnd, Error),
     )
-    assert await far.record() == expected(RUNNING, revision=1, updated_at=BEGAN)
+    assert await far.record() == build_record(RUNNING, revision=1, updated_at=BEGAN)
 
 
 async def test_a_run_whose_end_cannot_be_kept_does_not_claim_it(store: Store) -> None:
@@ -379,10 +386,13 @@ async def test_a_run_whose_end_cannot_be_kept_does_not_claim_it(store: Store) ->
     with pytest.raises(StorageError, match="commit 2 was to fail"):
         await far.run()
 
-    assert far.sink.events() == told(
-        *beginning(), TextDelta(delta="well"), *lost(2), transient=(TextDelta, StepEnd, Error)
+    assert far.sink.events() == wrap_events(
+        *beginning(),
+        TextDelta(delta="well"),
+        *storage_events(2),
+        transient=(TextDelta, StepEnd, Error),
     )
-    assert await far.record() == expected(RUNNING, revision=1, updated_at=BEGAN)
+    assert await far.record() == build_record(RUNNING, revision=1, updated_at=BEGAN)
     assert await far.texts() == ["user: hello"]
 
 

@@ -20,14 +20,14 @@ from remote_kit import (
     FarBackend,
     answer,
     beginning,
-    expected,
+    build_record,
     finish,
     identity,
     message_id,
-    opened,
+    open_store,
     save,
     state,
-    told,
+    wrap_events,
 )
 
 from awaken.backend import (
@@ -73,7 +73,7 @@ DONE, WAITING = RunStatus.DONE, RunStatus.WAITING
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    async with opened(request.param, tmp_path) as store:
+    async with open_store(request.param, tmp_path) as store:
         yield store
 
 
@@ -90,7 +90,7 @@ async def test_a_completed_run_is_told_and_kept_in_full(store: Store) -> None:
     assert result == AgentRunResult(
         run_id=RUN, agent_id="far", response="all is well", termination=NATURAL_END, steps=3
     )
-    assert far.sink.events() == told(
+    assert far.sink.events() == wrap_events(
         *beginning(),
         TextDelta(delta="all is well"),
         INFERRED,
@@ -105,7 +105,7 @@ async def test_a_completed_run_is_told_and_kept_in_full(store: Store) -> None:
         ),
         transient=(TextDelta,),
     )
-    assert await far.record() == expected(
+    assert await far.record() == build_record(
         DONE,
         NATURAL_END,
         final_output="all is well",
@@ -153,7 +153,7 @@ async def test_a_run_that_waits_says_for_what_and_keeps_its_termination(
 
     output = {"text": "which one?"}
     assert (result.response, result.termination) == ("which one?", end)
-    assert far.sink.events() == told(
+    assert far.sink.events() == wrap_events(
         *beginning(),
         TextDelta(delta="which one?"),
         StepEnd(),
@@ -162,7 +162,7 @@ async def test_a_run_that_waits_says_for_what_and_keeps_its_termination(
         ),
         transient=(TextDelta,),
     )
-    assert await far.record() == expected(
+    assert await far.record() == build_record(
         WAITING,
         end,
         final_output="which one?",
@@ -183,12 +183,12 @@ async def test_a_completed_run_that_suspended_waits_for_what_its_reason_says(
 
     await far.run()
 
-    assert far.sink.events() == told(
+    assert far.sink.events() == wrap_events(
         *beginning(),
         StepEnd(),
         finish(SUSPENDED_END, response="", status="waiting", status_reason="input_required"),
     )
-    assert await far.record() == expected(
+    assert await far.record() == build_record(
         WAITING, SUSPENDED_END, waiting=WaitingReason.USER_INPUT, reason="input_required"
     )
 
@@ -216,7 +216,7 @@ async def test_every_status_reason_is_kept_as_its_waiting_reason(
 
     await far.run()
 
-    assert await far.record() == expected(
+    assert await far.record() == build_record(
         WAITING, SUSPENDED_END, waiting=WaitingReason(waiting), reason=reason
     )
     (ending,) = [event for event in far.events() if isinstance(event, RunFinish)]
@@ -250,13 +250,13 @@ async def test_a_run_that_ends_otherwise_says_so_in_its_result_and_its_record(
     await far.run()
 
     inferred = [INFERRED] if end in (NATURAL_END, BEHAVIOR_REQUESTED) else []
-    assert far.sink.events() == told(
+    assert far.sink.events() == wrap_events(
         *beginning(),
         *inferred,
         StepEnd(),
         finish(end, response="", status=label, status_reason=reason),
     )
-    assert await far.record() == expected(DONE, end)
+    assert await far.record() == build_record(DONE, end)
     assert await far.texts() == ["user: hello"]
 
 
@@ -270,7 +270,7 @@ async def test_empty_text_wins_over_the_response_and_is_not_said(store: Store) -
     result = await far.run()
 
     assert result.response == ""
-    assert far.sink.events() == told(
+    assert far.sink.events() == wrap_events(
         *beginning(),
         INFERRED,
         StepEnd(),
@@ -279,7 +279,7 @@ async def test_empty_text_wins_over_the_response_and_is_not_said(store: Store) -
         ),
     )
     assert await far.texts() == ["user: hello"]
-    assert await far.record() == expected(
+    assert await far.record() == build_record(
         DONE, NATURAL_END, holding={BACKEND_OUTPUT_STATE_KEY: {"text": ""}}
     )
 
@@ -303,13 +303,13 @@ async def test_artifacts_alone_are_kept_without_a_word_being_said(store: Store) 
         ],
         "raw": [1],
     }
-    assert far.sink.events() == told(
+    assert far.sink.events() == wrap_events(
         *beginning(),
         INFERRED,
         StepEnd(),
         finish(NATURAL_END, response="", status="done", output=output, status_reason="natural"),
     )
-    assert await far.record() == expected(
+    assert await far.record() == build_record(
         DONE, NATURAL_END, holding={BACKEND_OUTPUT_STATE_KEY: output}
     )
     assert await far.texts() == ["user: hello"]
@@ -340,7 +340,7 @@ async def test_the_run_is_on_record_before_the_backend_is_asked(store: Store) ->
 
     await Far(store, FarBackend(look)).run()
 
-    assert seen == [expected(RunStatus.RUNNING, revision=1, updated_at=BEGAN)]
+    assert seen == [build_record(RunStatus.RUNNING, revision=1, updated_at=BEGAN)]
 
 
 async def test_saved_state_is_durable_when_saving_returns(tmp_path: Path) -> None:
@@ -357,12 +357,12 @@ async def test_saved_state_is_durable_when_saving_returns(tmp_path: Path) -> Non
             await other.close()
         return answer("done")
 
-    async with opened("sqlite", tmp_path) as store:
+    async with open_store("sqlite", tmp_path) as store:
         far = Far(store, FarBackend(work))
         await far.run()
         after = await far.state()
 
-    assert seen == [expected(RunStatus.RUNNING, revision=2, updated_at=BEGAN, holding=HANDLE)]
+    assert seen == [build_record(RunStatus.RUNNING, revision=2, updated_at=BEGAN, holding=HANDLE)]
     assert after == {**HANDLE, BACKEND_OUTPUT_STATE_KEY: {"text": "done"}}
 
 
@@ -459,7 +459,7 @@ async def test_a_run_goes_on_where_it_waited(store: Store) -> None:
     assert backend.requests[1].persisted_state == first.state
     assert far.sink.events()[0].seq == 5
     later = ENDED + 60_000 + 2500
-    assert await far.record() == expected(
+    assert await far.record() == build_record(
         DONE,
         NATURAL_END,
         final_output="that one",

@@ -31,7 +31,7 @@ def user(id: str) -> Message:
     return Message.user(id, id=id)
 
 
-def said(id: str, by: str | None = None, step: int | None = None) -> Message:
+def assistant_message(id: str, by: str | None = None, step: int | None = None) -> Message:
     message = Message.assistant(id, id=id)
     return message if by is None else message.mark_produced_by(by, step)
 
@@ -61,22 +61,24 @@ def record(
 
 
 def test_a_first_turn_reads_all_there_is_and_writes_what_follows() -> None:
-    log = [user("q0"), said("a0"), user("q1"), said("a1")]
+    log = [user("q0"), assistant_message("a0"), user("q1"), assistant_message("a1")]
 
     marked, source, output = materialize_remote_message_log(log, None, ME, 2, 3)
 
     assert source == RunMessageInput(thread_id="t", range=hull(1, 3))
     assert output == RunMessageOutput(thread_id="t", range=hull(4, 4), message_ids=("a1",))
-    assert list(marked) == [*log[:3], said("a1", "run-1", 1)]
+    assert list(marked) == [*log[:3], assistant_message("a1", "run-1", 1)]
 
 
 def test_a_run_without_steps_has_no_step_to_name() -> None:
-    marked, _, _ = materialize_remote_message_log([user("q"), said("a")], None, ME, 0, 1)
-    assert marked[1] == said("a", "run-1", None)
+    marked, _, _ = materialize_remote_message_log(
+        [user("q"), assistant_message("a")], None, ME, 0, 1
+    )
+    assert marked[1] == assistant_message("a", "run-1", None)
 
 
 def test_a_run_that_was_given_nothing_has_no_input() -> None:
-    _, source, output = materialize_remote_message_log([said("a")], None, ME, 1, 0)
+    _, source, output = materialize_remote_message_log([assistant_message("a")], None, ME, 1, 0)
     assert source is None
     assert output == RunMessageOutput(thread_id="t", range=hull(1, 1), message_ids=("a",))
 
@@ -88,7 +90,7 @@ def test_a_run_that_says_nothing_keeps_the_output_it_had() -> None:
 
 
 def test_a_later_turn_goes_by_the_input_of_the_first() -> None:
-    log = [user("q0"), said("a0", "run-1", 0), user("q1"), said("a1")]
+    log = [user("q0"), assistant_message("a0", "run-1", 0), user("q1"), assistant_message("a1")]
     before = record(hull(1, 1), (hull(2, 2),), "a0")
 
     _, source, output = materialize_remote_message_log(log, before, ME, 2, 3)
@@ -99,7 +101,14 @@ def test_a_later_turn_goes_by_the_input_of_the_first() -> None:
 
 def test_what_others_have_said_is_never_claimed() -> None:
     """design §8"""
-    log = [user("q0"), said("a0", "run-1"), user("q1"), said("b", "run-2"), user("q2"), said("a1")]
+    log = [
+        user("q0"),
+        assistant_message("a0", "run-1"),
+        user("q1"),
+        assistant_message("b", "run-2"),
+        user("q2"),
+        assistant_message("a1"),
+    ]
 
     marked, _, output = materialize_remote_message_log(log, record(hull(1, 1)), ME, 1, 5)
 
@@ -110,18 +119,20 @@ def test_what_others_have_said_is_never_claimed() -> None:
 
 def test_what_is_marked_stays_as_it_is() -> None:
     """02/C7"""
-    marked, _, _ = materialize_remote_message_log([said("a", "run-1", 7)], None, ME, 2, 0)
-    assert list(marked) == [said("a", "run-1", 7)]
+    marked, _, _ = materialize_remote_message_log(
+        [assistant_message("a", "run-1", 7)], None, ME, 2, 0
+    )
+    assert list(marked) == [assistant_message("a", "run-1", 7)]
 
 
 def test_results_of_tools_are_output_too() -> None:
-    log = [user("q"), said("a"), Message.tool("c1", "done", id="r")]
+    log = [user("q"), assistant_message("a"), Message.tool("c1", "done", id="r")]
     _, _, output = materialize_remote_message_log(log, None, ME, 1, 1)
     assert output == RunMessageOutput(thread_id="t", range=hull(2, 3), message_ids=("a", "r"))
 
 
 def test_a_message_without_an_id_widens_the_range_alone() -> None:
-    nameless = msgspec.structs.replace(said("a"), id=None)
+    nameless = msgspec.structs.replace(assistant_message("a"), id=None)
     _, _, output = materialize_remote_message_log([user("q"), nameless], None, ME, 1, 1)
     assert output == RunMessageOutput(thread_id="t", range=hull(2, 2))
 
@@ -133,12 +144,12 @@ def test_a_window_is_counted_from_where_it_begins() -> None:
     before = record(hull(1, 1), (hull(2, 2),), "a0")
 
     marked, source, output = materialize_remote_message_log(
-        [said("a1")], before, ME, 1, 3, base_seq=3
+        [assistant_message("a1")], before, ME, 1, 3, base_seq=3
     )
 
     assert source == before.input
     assert output == RunMessageOutput(thread_id="t", range=hull(2, 4), message_ids=("a0", "a1"))
-    assert list(marked) == [said("a1", "run-1", 0)]
+    assert list(marked) == [assistant_message("a1", "run-1", 0)]
 
 
 MESSAGES = st.sampled_from(["user", "mine", "other", "new"])
@@ -163,7 +174,7 @@ def _message(kind: str, number: int) -> Message:
     id = f"m{number}"
     if kind == "user":
         return user(id)
-    return said(id, {"mine": "run-1", "other": "run-2", "new": None}[kind], 0)
+    return assistant_message(id, {"mine": "run-1", "other": "run-2", "new": None}[kind], 0)
 
 
 @given(st.lists(MESSAGES, max_size=8), st.integers(0, 3), st.integers(0, 9))

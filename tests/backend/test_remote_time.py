@@ -33,7 +33,7 @@ class Limited(Far):
         return setup
 
 
-async def ended(account: Account, backend: Any) -> AgentRunResult:
+async def run_limited(account: Account, backend: Any) -> AgentRunResult:
     far = Limited(MemoryStore(), backend)
     far.account = account
     async with asyncio.timeout(100):
@@ -51,13 +51,13 @@ async def test_the_shortest_of_all_limits_of_time_ends_the_run(
 ) -> None:
     above, own = limits
     account = Account(Budget(seconds=above), name="above").child(Budget(seconds=own), name=RUN)
-    assert is_stopped(await ended(account, Endless()))
+    assert is_stopped(await run_limited(account, Endless()))
 
 
 async def test_a_run_that_goes_on_has_only_the_time_that_is_left() -> None:
     account = Account(Budget(seconds=LONG), name=RUN)
     account.restore(RUN, Spending(spent=Amount(seconds=LONG - 0.01)))
-    assert is_stopped(await ended(account, Endless()))
+    assert is_stopped(await run_limited(account, Endless()))
 
 
 async def test_a_run_that_has_ended_leaves_no_timer_behind(
@@ -67,14 +67,14 @@ async def test_a_run_that_has_ended_leaves_no_timer_behind(
     loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
     call_later = loop.call_later
 
-    def noted(delay: float, *args: Any, **more: Any) -> asyncio.TimerHandle:
+    def call_later_noting(delay: float, *args: Any, **more: Any) -> asyncio.TimerHandle:
         timer = call_later(delay, *args, **more)
         timers.append(timer)
         return timer
 
-    monkeypatch.setattr(loop, "call_later", noted)
+    monkeypatch.setattr(loop, "call_later", call_later_noting)
     account = Account(Budget(seconds=LONG), name=RUN)
-    result = await ended(account, FarBackend(answer("hi")))
+    result = await run_limited(account, FarBackend(answer("hi")))
     assert result.termination == NATURAL_END
     long = [timer for timer in timers if timer.when() > loop.time() + LONG / 2]
     assert [timer.cancelled() for timer in long] == [True]

@@ -19,7 +19,7 @@ from awaken.codec import from_json, loads
 from awaken.core.access import KeyEntry
 from awaken.core.access_store import Access
 from awaken.core.profile import ProfileOwner
-from awaken.core.store.threads import Freed
+from awaken.core.store.threads import DeleteResult
 from awaken.core.thread import Thread
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.access import a_deed
@@ -138,7 +138,7 @@ def test_gc_as_json_tells_what_was_freed_or_would_be(printed: Printed) -> None:
     dry = loads(printed("gc", "--older-than", "0s", "--dry-run", "--json"))
     assert {t.id for t in from_json(dry["would_free"], list[Thread])} == {"sums-1", "sums-2"}
     done = loads(printed("gc", "--thread", "sums-1", "--vacuum", "--json"))
-    freed = from_json(done["freed"], Freed)
+    freed = from_json(done["freed"], DeleteResult)
     assert (freed.threads, freed.runs) == (1, 1)
     assert freed.commits > 0
     assert freed.bytes > 0

@@ -147,7 +147,7 @@ class SubprocessSubject(WatchedSubject):
             )
         )
 
-    def left_behind(self) -> Sequence[str]:
+    def list_leaks(self) -> Sequence[str]:
         return [f"process {pid}" for pid in self.watcher.pids if _is_known(pid)]
 
 

@@ -328,7 +328,7 @@ async def test_a_liar_is_found(
     liar: type[ExecutionBackend], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (helpers, stopping):
-        monkeypatch.setattr(module, "PATIENCE", 0.2)
+        monkeypatch.setattr(module, "MAX_WAIT_SECONDS", 0.2)
     before = asyncio.all_tasks()
 
     with pytest.raises((AssertionError, ExecutionBackendError, TimeoutError)):
@@ -340,7 +340,7 @@ async def test_a_liar_is_found(
 
 async def test_what_only_the_subject_sees_counts() -> None:
     class Littered(PlainSubject):
-        def left_behind(self) -> Sequence[str]:
+        def list_leaks(self) -> Sequence[str]:
             return ["a process"]
 
     for check in CHECKS.values():

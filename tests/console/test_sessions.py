@@ -16,13 +16,13 @@ import pytest
 from console_kit import Shop, open_shop
 
 import console_libraries
-from awaken.core.access import Door
+from awaken.core.access import AuthMode
 from awaken.server import app
 from awaken.server.auth import LOCAL, TokenClaims, Tokens
 from awaken.server.console import Pages, Sessions
 from awaken.server.console.pages import FOLDER
 from awaken.server.console.sessions import SESSION_SECONDS, WORD_SECONDS
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 from awaken.server.keys import add_key, revoke_key
 from awaken.server.route import Route
 from awaken.server.routes import ROUTES
@@ -55,54 +55,54 @@ async def begin(shop: Shop, key: str) -> str:
 async def test_a_word_works_once_and_for_ten_minutes() -> None:
     """07/CO-4: one of this node, and one that every node knows."""
     clock, access = FakeClock(), MemoryStore().access
-    sessions, elsewhere = (Sessions(access, Door.OPEN, clock=clock) for _ in range(2))
+    sessions, elsewhere = (Sessions(access, AuthMode.OPEN, clock=clock) for _ in range(2))
     used, late = sessions.make_word(LOCAL), sessions.make_word(LOCAL)
     shared, late_too = [await sessions.share_word(LOCAL, None) for _ in range(2)]
     assert (await sessions.redeem(used))[0].principal == LOCAL
     session, token = await elsewhere.redeem(shared)
     assert session.principal == LOCAL
     for word in (used, shared, "never made", token):
-        with pytest.raises(RequestRefused):
+        with pytest.raises(HttpRefusal):
             await sessions.redeem(word)
     assert await sessions.find(as_bearer(token)) is not None, "a token is no word"
-    with pytest.raises(RequestRefused):
+    with pytest.raises(HttpRefusal):
         await sessions.find(as_bearer(f"awc_{late_too}"))
     clock.advance(WORD_SECONDS)
     for word in (late, late_too):
-        with pytest.raises(RequestRefused):
+        with pytest.raises(HttpRefusal):
             await sessions.redeem(word)
 
 
 async def test_a_session_ends_by_itself_when_it_is_signed_out_and_if_it_was_changed() -> None:
     clock, access = FakeClock(), MemoryStore().access
-    sessions = Sessions(access, Door.OPEN, clock=clock)
+    sessions = Sessions(access, AuthMode.OPEN, clock=clock)
     tokens = [(await sessions.begin(LOCAL))[1] for _ in range(2)]
     first = await sessions.find(as_bearer(tokens[0]))
     assert first is not None
     assert first[0].principal == LOCAL
     await sessions.end(first[0])
-    other_store = Sessions(MemoryStore().access, Door.OPEN, clock=clock)
+    other_store = Sessions(MemoryStore().access, AuthMode.OPEN, clock=clock)
     foreign = (await other_store.begin(LOCAL))[1]
     for token in (tokens[0], tokens[1][:-1], foreign, "awc_"):
-        with pytest.raises(RequestRefused):
+        with pytest.raises(HttpRefusal):
             await sessions.find(as_bearer(token))
     assert await sessions.find(as_bearer(tokens[1])) is not None
     clock.advance(SESSION_SECONDS)
-    with pytest.raises(RequestRefused):
+    with pytest.raises(HttpRefusal):
         await sessions.find(as_bearer(tokens[1]))
 
 
 async def test_a_session_of_an_open_server_is_not_good_at_one_with_keys() -> None:
     """Who could do everything while no one was asked may not do so when keys are asked for."""
     access = MemoryStore().access
-    _, token = await Sessions(access, Door.OPEN).begin(LOCAL)
-    word = await Sessions(access, Door.OPEN).share_word(LOCAL, None)
-    for door in (Door.KEYS, Door.OWN):
-        with pytest.raises(RequestRefused):
-            await Sessions(access, door).find(as_bearer(token))
-    with pytest.raises(RequestRefused):
-        await Sessions(access, Door.KEYS).redeem(word)
-    assert await Sessions(access, Door.OPEN).find(as_bearer(token)) is not None
+    _, token = await Sessions(access, AuthMode.OPEN).begin(LOCAL)
+    word = await Sessions(access, AuthMode.OPEN).share_word(LOCAL, None)
+    for auth_mode in (AuthMode.KEYS, AuthMode.OWN):
+        with pytest.raises(HttpRefusal):
+            await Sessions(access, auth_mode).find(as_bearer(token))
+    with pytest.raises(HttpRefusal):
+        await Sessions(access, AuthMode.KEYS).redeem(word)
+    assert await Sessions(access, AuthMode.OPEN).find(as_bearer(token)) is not None
 
 
 def address_of(route: Route) -> str:
@@ -178,7 +178,7 @@ async def test_a_stream_token_is_good_for_its_thread_and_for_seconds(
     late = await tokens.make(claims)
     assert await tokens.read(late) == claims
     clock.advance(31)
-    with pytest.raises(RequestRefused):
+    with pytest.raises(HttpRefusal):
         await tokens.read(late)
 
 

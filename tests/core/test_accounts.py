@@ -86,7 +86,7 @@ class Trees(RuleBasedStateMachine):
         parent = data.draw(st.sampled_from(self.runs))
         if len(list(parent.above())) < 4:
             self.number += 1
-            before = parent.account.left()
+            before = parent.account.remaining()
             budget = parent.account.share(own)
             run = Run(f"run-{self.number}", budget, parent, parent.account.child(budget))
             self.runs.append(run)
@@ -95,11 +95,11 @@ class Trees(RuleBasedStateMachine):
     @rule(data=st.data(), wanted=amounts)
     def reserve(self, data: st.DataObject, wanted: Amount) -> None:
         run = data.draw(st.sampled_from(self.runs))
-        before = [(r.account.reserved, r.account.spent) for r in self.runs]
+        before = [(r.account.total_reserved, r.account.usage) for r in self.runs]
         try:
             run.open.append(run.account.reserve(run.id, wanted))
         except BudgetExhausted as error:
-            assert before == [(r.account.reserved, r.account.spent) for r in self.runs]
+            assert before == [(r.account.total_reserved, r.account.usage) for r in self.runs]
             limited = list(run.above())[error.level]
             self.assert_is_true_of(error, limited, wanted)
 
@@ -107,8 +107,8 @@ class Trees(RuleBasedStateMachine):
         account, name = limited.account, error.name
         limit = account.limit(name)
         assert limit is not None
-        held = getattr(account.reserved, name)
-        left = limit - getattr(account.spent, name) - held
+        held = getattr(account.total_reserved, name)
+        left = limit - getattr(account.usage, name) - held
         assert (error.limit, error.wanted) == (limit, getattr(wanted, name))
         assert error.left == max(0, left)
         assert error.wanted > left or left <= 0
@@ -191,9 +191,9 @@ class Trees(RuleBasedStateMachine):
     def totals_are_those_of_the_records(self) -> None:
         for run in self.runs:
             spent = sum((r.record.spent for r in self.beneath(run)), Amount())
-            assert run.account.spent == spent
+            assert run.account.usage == spent
             reserved = sum((each.amount for r in self.beneath(run) for each in r.open), Amount())
-            assert run.account.reserved == reserved
+            assert run.account.total_reserved == reserved
 
     @invariant()
     def limits_are_those_set_and_granted(self) -> None:
@@ -213,7 +213,7 @@ class Trees(RuleBasedStateMachine):
         for run in self.runs:
             for name in COUNTED:
                 limit = run.account.limit(name)
-                used = getattr(run.account.spent, name) + getattr(run.account.reserved, name)
+                used = getattr(run.account.usage, name) + getattr(run.account.total_reserved, name)
                 assert limit is None or used <= limit
 
     @invariant()
@@ -221,11 +221,11 @@ class Trees(RuleBasedStateMachine):
         for run in self.runs:
             for name in COUNTED:
                 lefts = [
-                    limit - getattr(above.account.spent + above.account.reserved, name)
+                    limit - getattr(above.account.usage + above.account.total_reserved, name)
                     for above in run.above()
                     if (limit := above.account.limit(name)) is not None
                 ]
-                assert getattr(run.account.left(), name) == min(lefts, default=None)
+                assert getattr(run.account.remaining(), name) == min(lefts, default=None)
 
     @invariant()
     def records_survive_being_written(self) -> None:
@@ -282,8 +282,8 @@ def test_a_child_takes_the_limits_of_all_above_it() -> None:
 
     assert (own.value.level, own.value.may_come_back) == (1, False)
     assert (above.value.level, above.value.may_come_back) == (2, True)
-    assert child.left().tokens == 50
-    assert child.left().money is None
+    assert child.remaining().tokens == 50
+    assert child.remaining().money is None
 
 
 def test_siblings_never_overdraw_together() -> None:
@@ -295,7 +295,7 @@ def test_siblings_never_overdraw_together() -> None:
         second.reserve("b", Amount(tokens=41))
     second.reserve("b", Amount(tokens=40))
 
-    assert root.reserved.tokens == 100
+    assert root.total_reserved.tokens == 100
 
 
 @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ def test_crumbs_of_floats_are_not_taken_for_money_that_may_come_back() -> None:
         root.reserve("a", Amount(money=0.1))
 
     assert not error.value.may_come_back
-    assert root.reserved == Amount()
+    assert root.total_reserved == Amount()
 
 
 def test_a_call_that_took_more_than_was_set_aside_counts_in_full() -> None:
@@ -338,7 +338,7 @@ def test_a_call_that_took_more_than_was_set_aside_counts_in_full() -> None:
 
     root.reserve("a", Amount(tokens=10)).settle(Amount(tokens=130))
 
-    assert root.spent.tokens == 130
+    assert root.usage.tokens == 130
     with pytest.raises(BudgetExhausted, match="has 0 left"):
         root.reserve("a", Amount(tokens=1))
 
@@ -386,12 +386,12 @@ def test_time_is_each_runs_own() -> None:
     child.pause()
     clock.advance(1)
 
-    assert child.spent.seconds == 3
-    assert root.spent.seconds == 6
-    assert child.left().seconds == 4, "of the root's, which go on"
+    assert child.usage.seconds == 3
+    assert root.usage.seconds == 6
+    assert child.remaining().seconds == 4, "of the root's, which go on"
     root.restore("child", child.spending_of("child").as_parents())
     assert root.merge_run("child", "root") == Spending()
-    assert root.spent.seconds == 6, "not those of the child beside them"
+    assert root.usage.seconds == 6, "not those of the child beside them"
 
 
 def test_time_stands_still_while_a_run_is_paused() -> None:
@@ -404,7 +404,7 @@ def test_time_stands_still_while_a_run_is_paused() -> None:
     clock.advance(100)
 
     assert account.count_time("a") == 0
-    assert account.left().seconds == 6
+    assert account.remaining().seconds == 6
     account.begin()
     clock.advance(6)
     with pytest.raises(BudgetExhausted, match="the budget of 10 seconds has 0 left"):
@@ -439,7 +439,7 @@ async def test_what_is_freed_anywhere_wakes_whoever_waits_anywhere() -> None:
         held.settle(Amount(tokens=99))
 
     assert (waiting.done(), beside.done()) == (True, True)
-    assert second.left().tokens == 1
+    assert second.remaining().tokens == 1
 
 
 @pytest.mark.anyio
@@ -452,7 +452,7 @@ async def test_a_grant_wakes_whoever_waits() -> None:
         await asyncio.sleep(0)
         child.grant("a", Amount(tokens=5), 1)
 
-    assert root.left().tokens == 5
+    assert root.remaining().tokens == 5
 
 
 @pytest.mark.anyio
@@ -480,7 +480,7 @@ def test_grants_of_a_run_that_is_read_again_raise_the_limits_they_were_given_for
     root.restore("child", record.as_parents())
 
     assert root.limit("tokens") == 17
-    assert root.spent == Amount(tokens=20)
+    assert root.usage == Amount(tokens=20)
     child = root.child(Budget(tokens=1))
     child.restore("child", record)
     assert (child.limit("tokens"), root.limit("tokens")) == (6, 17)
@@ -493,7 +493,7 @@ def test_what_was_spent_and_not_kept_is_not_forgotten_by_reading_the_record() ->
 
     root.restore("child", Spending(spent=Amount(tokens=10)))
 
-    assert root.spent.tokens == 30
+    assert root.usage.tokens == 30
     assert root.merge_run("child", "root") == Spending(spent=Amount(tokens=30))
 
 
@@ -507,7 +507,7 @@ def test_a_run_that_is_over_takes_all_beneath_it() -> None:
     assert root.merge_all_runs("root") == Spending(spent=Amount(tokens=3))
     assert root.merge_all_runs("root") == Spending()
     assert root.spending_of("root").spent.tokens == 7
-    assert root.spent.tokens == 7
+    assert root.usage.tokens == 7
 
 
 # -- budgets ----------------------------------------------------------------------------------

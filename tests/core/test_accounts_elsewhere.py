@@ -26,23 +26,23 @@ class LostBook:
 
 async def test_what_the_others_cannot_be_told_of_is_not_set_aside() -> None:
     account = Account(Budget(steps=3), name="root")
-    account.book = LostBook()
+    account.ledger = LostBook()
     for _ in range(5):
         with pytest.raises(StoreUnavailable, match="the disk is gone"):
             await account.reserve_shared("root", Amount(steps=1))
-    assert account.left().steps == 3
-    assert account.reserved == Amount()
+    assert account.remaining().steps == 3
+    assert account.total_reserved == Amount()
 
 
 def test_what_a_part_had_set_aside_elsewhere_is_free_once_it_goes_on_here() -> None:
     root = Account(Budget(steps=10), name="root")
     part = root.child(name="part", is_part=True)
     part.update_part("part", Spending(spent=Amount(steps=1)), Amount(steps=4))
-    assert (root.left().steps, part.reserved.steps) == (5, 4)
+    assert (root.remaining().steps, part.total_reserved.steps) == (5, 4)
     part.begin()
-    assert (root.left().steps, part.reserved.steps) == (9, 0)
+    assert (root.remaining().steps, part.total_reserved.steps) == (9, 0)
     part.begin()
-    assert root.left().steps == 9
+    assert root.remaining().steps == 9
 
 
 def test_what_others_have_set_aside_stays_so_when_a_part_goes_on_here() -> None:
@@ -50,4 +50,4 @@ def test_what_others_have_set_aside_stays_so_when_a_part_goes_on_here() -> None:
     part = root.child(name="part", is_part=True)
     root.child(name="other", is_part=True).update_part("other", Spending(), Amount(steps=4))
     part.begin()
-    assert root.left().steps == 6
+    assert root.remaining().steps == 6

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from awaken.core.aio.cancel import CancellationToken, first_of, interruptible
+from awaken.core.aio.cancel import CancellationToken, interruptible, wait_first
 from awaken.errors import Cancelled
 
 pytestmark = pytest.mark.anyio
@@ -503,7 +503,7 @@ async def test_the_first_wait_to_end_ends_the_others() -> None:
     async def wait_quickly() -> None:
         await quick.wait()
 
-    task = asyncio.create_task(first_of(wait_slowly(), wait_quickly()))
+    task = asyncio.create_task(wait_first(wait_slowly(), wait_quickly()))
     await slow.reached()
     assert not task.done()
     quick.set()
@@ -518,7 +518,7 @@ async def test_an_error_of_the_first_wait_is_raised() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        await first_of(Stage().wait(), fail())
+        await wait_first(Stage().wait(), fail())
 
 
 async def test_cancelling_the_wait_for_several_ends_all_of_them() -> None:
@@ -531,7 +531,7 @@ async def test_cancelling_the_wait_for_several_ends_all_of_them() -> None:
         finally:
             ended.append(name)
 
-    task = asyncio.create_task(first_of(wait("one", one), wait("two", two)))
+    task = asyncio.create_task(wait_first(wait("one", one), wait("two", two)))
     await one.reached()
     await two.reached()
     task.cancel()

@@ -10,14 +10,14 @@ import sys
 
 import pytest
 
-from awaken.core.aio.child_process import ChildProcess, how_it_ended, inherited
+from awaken.core.aio.child_process import ChildProcess, child_environment, describe_exit
 from process_kit import open_pidfd
 
 PATIENCE = 100.0
 
 
 def start(code: str) -> ChildProcess:
-    return ChildProcess([sys.executable, "-c", code], env=inherited(), stderr=None)
+    return ChildProcess([sys.executable, "-c", code], env=child_environment(), stderr=None)
 
 
 def test_a_child_that_exits_takes_the_rest_of_its_group_along() -> None:
@@ -94,4 +94,4 @@ time.sleep(1000)
     ],
 )
 def test_a_return_code_in_words(code: int, words: str) -> None:
-    assert how_it_ended(code) == words
+    assert describe_exit(code) == words

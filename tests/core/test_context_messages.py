@@ -15,7 +15,7 @@ from awaken.core.context_message import (
     place,
 )
 from awaken.core.message import Message, Role, Visibility
-from awaken.core.transcript import MessageView
+from awaken.core.transcript import MessageSequence
 from awaken.ids import SequentialIds
 
 BASE = (Message.system("base"),)
@@ -27,7 +27,7 @@ EACH = [
 ]
 
 
-def texts(view: MessageView) -> list[str]:
+def texts(view: MessageSequence) -> list[str]:
     return [message.text() for message in view]
 
 
@@ -37,7 +37,7 @@ def texts(view: MessageView) -> list[str]:
 def test_each_target_has_its_place() -> None:
     """01/P-20: system after the base prompt, session and conversation after the leading run of
     system messages, suffix at the end."""
-    history = MessageView([Message.user("hi"), Message.assistant("hello")])
+    history = MessageSequence([Message.user("hi"), Message.assistant("hello")])
 
     assert texts(place(BASE, history, EACH)) == [
         "base",
@@ -53,7 +53,7 @@ def test_each_target_has_its_place() -> None:
 @pytest.mark.parametrize("leading", [["s1"], ["s1", "s2"], ["s1", "s2", "s3"]])
 def test_session_and_conversation_follow_the_systems_of_the_history(leading: list[str]) -> None:
     """01/P-20: the leading run of system messages may reach into the history."""
-    history = MessageView(
+    history = MessageSequence(
         [*map(Message.system, leading), Message.user("hi"), Message.system("later")]
     )
 
@@ -71,15 +71,15 @@ def test_session_and_conversation_follow_the_systems_of_the_history(leading: lis
 
 def test_without_a_base_prompt_system_stands_first() -> None:
     """01/P-20: index 0 without a base prompt."""
-    history = MessageView([Message.user("hi")])
+    history = MessageSequence([Message.user("hi")])
 
     assert texts(place((), history, EACH[:1])) == ["system", "hi"]
-    assert texts(place((), MessageView([Message.system("s1")]), EACH[:1])) == ["system", "s1"]
+    assert texts(place((), MessageSequence([Message.system("s1")]), EACH[:1])) == ["system", "s1"]
 
 
 def test_with_an_empty_history_all_four_still_have_their_order() -> None:
     """01/P-20: nothing but context."""
-    assert texts(place(BASE, MessageView([]), EACH)) == [
+    assert texts(place(BASE, MessageSequence([]), EACH)) == [
         "base",
         "system",
         "session",
@@ -92,14 +92,14 @@ def test_several_messages_of_one_target_keep_the_order_they_were_given() -> None
     """01/P-20: the caller sorts by (target, priority, key)."""
     given = [ContextMessage.suffix_system(key, key) for key in ("b", "a", "c")]
 
-    assert texts(place((), MessageView([]), given)) == ["b", "a", "c"]
+    assert texts(place((), MessageSequence([]), given)) == ["b", "a", "c"]
 
 
 def test_without_context_the_request_is_base_and_history() -> None:
     """01/P-20: and the history is shared, not copied."""
     log = [Message.user("hi")]
 
-    view = place(BASE, MessageView(log), [])
+    view = place(BASE, MessageSequence(log), [])
 
     assert list(view) == [*BASE, *log]
     assert view[1] is log[0]
@@ -108,7 +108,7 @@ def test_without_context_the_request_is_base_and_history() -> None:
 def test_placing_leaves_log_and_history_alone() -> None:
     """01/P-20: context messages never enter the log."""
     log = [Message.system("s1"), Message.user("hi")]
-    history = MessageView(log)
+    history = MessageSequence(log)
 
     place(BASE, history, EACH)
 
@@ -119,8 +119,8 @@ def test_placing_leaves_log_and_history_alone() -> None:
 def test_each_placed_message_gets_a_fresh_id() -> None:
     """01/P-20: every time."""
     ids = SequentialIds()
-    first = place((), MessageView([]), EACH, ids)
-    second = place((), MessageView([]), EACH, ids)
+    first = place((), MessageSequence([]), EACH, ids)
+    second = place((), MessageSequence([]), EACH, ids)
 
     made = [message.id for message in [*first, *second]]
     assert len(set(made)) == 8
@@ -128,7 +128,7 @@ def test_each_placed_message_gets_a_fresh_id() -> None:
 
 def test_roles_and_visibility_of_placed_messages() -> None:
     """01 §1.10: only conversation is visible to API consumers."""
-    view = place((), MessageView([]), EACH)
+    view = place((), MessageSequence([]), EACH)
 
     assert [(m.role, m.visibility) for m in view] == [
         (Role.SYSTEM, Visibility.INTERNAL),
@@ -196,7 +196,7 @@ def test_a_context_message_round_trips_and_writes_its_defaults() -> None:
 # -- throttling -------------------------------------------------------------------------------
 
 
-def seen(message: ContextMessage, step: int) -> ThrottleEntry:
+def throttle_entry(message: ContextMessage, step: int) -> ThrottleEntry:
     return ThrottleEntry(last_step=step, content_hash=message.content_hash())
 
 
@@ -204,7 +204,7 @@ def test_without_a_cooldown_a_message_always_passes() -> None:
     """01/P-20: cooldown 0 always accepts."""
     message = ContextMessage.system("k", "x")
 
-    assert accepts(message, seen(message, 1), 1)
+    assert accepts(message, throttle_entry(message, 1), 1)
 
 
 def test_an_unseen_message_passes() -> None:
@@ -217,15 +217,15 @@ def test_the_same_content_waits_for_its_cooldown(step: int, passes: bool) -> Non
     """01/P-20: `step - last_step >= cooldown`."""
     message = ContextMessage.system("k", "x", cooldown_turns=3)
 
-    assert accepts(message, seen(message, 4), step) is passes
+    assert accepts(message, throttle_entry(message, 4), step) is passes
 
 
 def test_a_cooldown_of_one_passes_once_a_step() -> None:
     """01/P-20: only a cooldown of 0 passes twice in one step."""
     message = ContextMessage.system("k", "x", cooldown_turns=1)
 
-    assert not accepts(message, seen(message, 4), 4)
-    assert accepts(message, seen(message, 4), 5)
+    assert not accepts(message, throttle_entry(message, 4), 4)
+    assert accepts(message, throttle_entry(message, 4), 5)
 
 
 def test_changed_content_passes_at_once() -> None:
@@ -233,7 +233,7 @@ def test_changed_content_passes_at_once() -> None:
     old = ContextMessage.system("k", "x", cooldown_turns=3)
     new = ContextMessage.system("k", "y", cooldown_turns=3)
 
-    assert accepts(new, seen(old, 4), 4)
+    assert accepts(new, throttle_entry(old, 4), 4)
 
 
 def test_the_hash_is_of_the_content_alone_and_the_same_in_every_process() -> None:

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken.core.thread_ids import (
-    Place,
+    ThreadFamily,
     agent_ids,
     check_given_id,
     child_id,
     child_ids,
-    place_of,
-    scoped_id,
+    join_scope,
+    parse_family,
     task_uid,
     without_scope,
 )
@@ -28,12 +28,12 @@ def test_whatever_a_tree_starts_lies_in_scope_and_family_of_its_root(
     scope: str, id: str, keys: list[str]
 ) -> None:
     """06/SV-13, for the ids alone."""
-    thread = scoped_id(scope, id)
-    assert place_of(thread) == Place(scope, id)
+    thread = join_scope(scope, id)
+    assert parse_family(thread) == ThreadFamily(scope, id)
     for key in keys:
-        assert place_of(task_uid(thread, key)) == Place(scope, id)
+        assert parse_family(task_uid(thread, key)) == ThreadFamily(scope, id)
         thread = child_id(thread, key)
-        assert place_of(thread) == Place(scope, id)
+        assert parse_family(thread) == ThreadFamily(scope, id)
 
 
 def test_a_child_of_a_child_is_as_long_as_a_child() -> None:
@@ -52,8 +52,8 @@ def test_the_agent_in_a_task_has_the_id_that_its_call_gives_it() -> None:
     "id", ["Not A Scope/x", "UPPER/x", "/x", "~x", "acme/", "acme/~x", f"{'a' * 64}/x"]
 )
 def test_an_id_that_names_no_scope_and_family_is_a_family_in_the_default_scope(id: str) -> None:
-    assert place_of(id).scope == ""
-    assert place_of(id).family
+    assert parse_family(id).scope == ""
+    assert parse_family(id).family
 
 
 @pytest.mark.parametrize("id", ["", "a/b", "a~b", "a\0b", "x" * 10_240, "two words", "ü", "a\n"])
@@ -67,7 +67,7 @@ def test_an_id_from_outside_is_refused_with_what_is_allowed(id: str) -> None:
 @pytest.mark.parametrize("scope", ["Acme", "a" * 64, "a/b", "a~b", "a b"])
 def test_a_scope_from_outside_is_refused_with_what_is_allowed(scope: str) -> None:
     with pytest.raises(InvalidId, match="1 to 63 characters"):
-        scoped_id(scope, "x")
+        join_scope(scope, "x")
 
 
 @pytest.mark.parametrize(

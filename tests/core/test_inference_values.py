@@ -17,6 +17,7 @@ from awaken.core.inference import (
     TokenUsage,
 )
 from awaken.core.message import Image, Text, ToolCall, UrlSource
+from awaken.core.store.commands import Submission
 
 CALL = ToolCall(id="c1", name="search", arguments={})
 TEXT = Text(text="half a sen")
@@ -160,3 +161,14 @@ def test_the_default_context_policy() -> None:
         compaction_mode=CompactionMode.KEEP_RECENT_RAW_SUFFIX,
         compaction_raw_suffix_messages=2,
     )
+
+
+def test_a_submission_keeps_the_stored_name_of_its_settings() -> None:
+    """Stores have submissions and records of earlier versions, which called them overrides."""
+    settings = InferenceOverride(temperature=0.5)
+    submission = Submission(thread_id="t", run_id="r", agent_id="a", settings=settings)
+    assert loads(dumps(submission))["overrides"]["temperature"] == 0.5
+    assert loads(dumps(submission), Submission) == submission
+    extras = submission.extras()
+    assert isinstance(extras, dict)
+    assert extras["overrides"]["temperature"] == 0.5

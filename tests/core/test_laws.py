@@ -139,7 +139,7 @@ def runtime_updates(letter: str) -> list[tuple[Key, Any]]:
 def test_the_runtimes_commutative_keys_commute(order: list[str]) -> None:
     """01/S-12: writers that name different calls, messages and owners may come in any order."""
 
-    def written(letters: list[str]) -> tuple[Any, ...]:
+    def read_after(letters: list[str]) -> tuple[Any, ...]:
         store = new_store(TOOL_CALL_STATES, CONTEXT_MESSAGES, PENDING_WORK, TOOL_FILTER)
         for letter in letters:
             for key, update in runtime_updates(letter):
@@ -152,7 +152,7 @@ def test_the_runtimes_commutative_keys_commute(order: list[str]) -> None:
             {id for id in ("a", "aa", "b", "bb", "x") if passing.passes(id)},
         )
 
-    assert written(order) == written(sorted(order))
+    assert read_after(order) == read_after(sorted(order))
 
 
 # -- all or nothing ---------------------------------------------------------------------------

@@ -45,7 +45,7 @@ KEYS = [key(number) for number in range(3 * TOP)]
 OURS, BROUGHT = KEYS[: 2 * TOP], KEYS[2 * TOP :]
 
 
-def registered(keys: list[Key]) -> list[KeyRegistration]:
+def register(keys: list[Key]) -> list[KeyRegistration]:
     return [KeyRegistration.of(key) for key in keys]
 
 
@@ -55,7 +55,7 @@ class ManyKeys(RuleBasedStateMachine):
     @initialize()
     def start(self) -> None:
         self.store = StateStore()
-        self.store.register_keys(registered(OURS))
+        self.store.register_keys(register(OURS))
         self.keys = list(OURS)
         self.values: dict[str, int] = {}
         self.snapshots: list[tuple[Snapshot, dict[str, int]]] = []
@@ -88,7 +88,7 @@ class ManyKeys(RuleBasedStateMachine):
     @precondition(lambda self: len(self.keys) == len(OURS))
     @rule()
     def bring_keys(self) -> None:
-        self.store.install("plugin", registered(BROUGHT))
+        self.store.install("plugin", register(BROUGHT))
         self.keys = list(KEYS)
 
     @precondition(lambda self: len(self.keys) > len(OURS))
@@ -156,7 +156,7 @@ def test_one_change_among_many_keys_copies_a_few_of_them() -> None:
     """Whatever the store holds, a change shares all but the top of the snapshot before."""
     keys = [key(number) for number in range(2_000)]
     store = StateStore()
-    store.register_keys(registered(keys))
+    store.register_keys(register(keys))
     for one in keys:
         store.update(one, 1)
     for _ in range(3):
@@ -176,7 +176,7 @@ def test_a_value_of_none_hides_the_one_before() -> None:
     keys = [key(number) for number in range(TOP + 1)]
     note: Key = StateKey("note", initial=lambda: None, type=str | None, public=True)
     store = StateStore()
-    store.register_keys(registered([note, *keys]))
+    store.register_keys(register([note, *keys]))
     store.update(note, "here")
     for one in keys:
         store.update(one, 1)
@@ -201,7 +201,7 @@ def test_only_what_changed_is_shown_anew() -> None:
 
     keys = [noting(f"k{number}") for number in range(100)]
     store = StateStore()
-    store.register_keys(registered(keys))
+    store.register_keys(register(keys))
     for one in keys:
         store.update(one, 1)
     first = store.public_json().values
@@ -220,13 +220,13 @@ def test_a_retained_value_is_shown_while_its_key_is_there() -> None:
         "count", initial=int, apply=operator.add, retain_on_uninstall=True, public=True
     )
     store = StateStore()
-    store.install("plugin", registered([count]))
+    store.install("plugin", register([count]))
     store.update(count, 1)
     assert store.public_json().values == {"count": 1}
 
     store.uninstall("plugin")
     assert store.public_json().values == {}
-    store.install("plugin", registered([count]))
+    store.install("plugin", register([count]))
     assert store.public_json().values == {"count": 1}
 
 
@@ -234,7 +234,7 @@ def test_a_value_that_cannot_be_shown_is_told_each_time_until_it_can() -> None:
     note: Key = StateKey("note", initial=str, type=Any, public=True)
     count: Key = StateKey("count", initial=int, apply=operator.add, public=True)
     store = StateStore()
-    store.register_keys(registered([note, count]))
+    store.register_keys(register([note, count]))
     store.update(count, 1)
     store.public_json()
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken.core.message import Message
-from awaken.core.transcript import MessageView
+from awaken.core.transcript import MessageSequence
 
 A, B, C, D = (Message.user(letter, id=letter) for letter in "abcd")
 
@@ -33,7 +33,7 @@ class Untouchable(list[Message]):
 
 def test_making_a_view_looks_at_no_message() -> None:
     """D-28: making one, wrapping it and asking its length cost the same for any log."""
-    view = MessageView(Untouchable([A] * 1000))
+    view = MessageSequence(Untouchable([A] * 1000))
 
     wrapped = view.around((B,), (C,)).around((D,), ())
 
@@ -43,7 +43,7 @@ def test_making_a_view_looks_at_no_message() -> None:
 
 def test_a_view_does_not_show_later_messages() -> None:
     log = [A, B]
-    view = MessageView(log)
+    view = MessageSequence(log)
     wrapped = view.around((), (D,))
 
     log.append(C)
@@ -51,14 +51,14 @@ def test_a_view_does_not_show_later_messages() -> None:
     assert list(view) == [A, B]
     assert list(wrapped) == [A, B, D]
     assert wrapped[2] is D
-    assert list(MessageView(log)) == [A, B, C]
+    assert list(MessageSequence(log)) == [A, B, C]
 
 
 def test_a_view_being_read_does_not_see_what_is_appended_meanwhile() -> None:
     log = [A, B]
     seen = []
 
-    for message in MessageView(log):
+    for message in MessageSequence(log):
         log.append(C)
         seen.append(message)
 
@@ -68,15 +68,15 @@ def test_a_view_being_read_does_not_see_what_is_appended_meanwhile() -> None:
 def test_a_view_shares_the_messages_of_the_log() -> None:
     log = [A, B]
 
-    assert MessageView(log)[1] is log[1]
+    assert MessageSequence(log)[1] is log[1]
 
 
 def test_a_view_can_be_compared_and_has_no_hash() -> None:
-    view, plain = MessageView([A, B]), [A, B]
+    view, plain = MessageSequence([A, B]), [A, B]
 
     assert view == plain
     assert plain == view
-    assert view == MessageView([B], head=(A,))
+    assert view == MessageSequence([B], head=(A,))
     assert view != [B, A]
     assert view != 3
     with pytest.raises(TypeError):
@@ -84,7 +84,7 @@ def test_a_view_can_be_compared_and_has_no_hash() -> None:
 
 
 def test_a_view_cannot_be_written_to() -> None:
-    view = MessageView([A])
+    view = MessageSequence([A])
 
     with pytest.raises(TypeError):
         view[0] = B  # type: ignore[index]
@@ -94,7 +94,7 @@ def test_a_view_cannot_be_written_to() -> None:
 @pytest.mark.parametrize("index", [3, -4, 100])
 def test_an_index_outside_the_view_is_an_index_error(index: int) -> None:
     with pytest.raises(IndexError):
-        MessageView([B, D], stop=1, head=(A,), tail=(C,))[index]
+        MessageSequence([B, D], stop=1, head=(A,), tail=(C,))[index]
 
 
 PARTS = st.lists(st.sampled_from([A, B, C, D]), max_size=4)
@@ -113,7 +113,7 @@ def test_a_view_reads_like_the_list_it_stands_for(
     step: int | None,
 ) -> None:
     """Length, order, every index from both ends, membership, every slice."""
-    view = MessageView(items + hidden, len(items)).around(tuple(head), tuple(tail))
+    view = MessageSequence(items + hidden, len(items)).around(tuple(head), tuple(tail))
     model = head + items + tail
 
     assert len(view) == len(model)

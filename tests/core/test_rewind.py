@@ -16,7 +16,7 @@ from awaken.core.rewind import (
     begin_of_tail,
     count_visible,
     end_of_page,
-    hidden_by,
+    find_hidden_spans,
     is_hidden,
     positions,
     positions_back,
@@ -37,7 +37,7 @@ def talk(turns: list[tuple[int, int]]) -> tuple[list[bool], Hidden]:
         if to < len(seen):
             made.append((to, len(seen)))
             seen[to:] = [False] * (len(seen) - to)
-    return [*seen, True, True], hidden_by(made)
+    return [*seen, True, True], find_hidden_spans(made)
 
 
 @given(rewinds, st.integers(0, 45), st.integers(0, 45))
@@ -64,7 +64,7 @@ def test_spans_say_what_is_in_view(turns: list[tuple[int, int]], after: int, num
         assert before.until < behind_it.after, "spans neither overlap nor touch"
 
 
-def said(text: str) -> Message:
+def user_message(text: str) -> Message:
     return Message.user(text, id=text)
 
 
@@ -75,12 +75,15 @@ def summary(text: str, first: int, last: int) -> Message:
 
 def test_a_summary_that_begins_with_a_rewound_message_is_shown() -> None:
     """Positions: 1 a, (2 b, 3 c rewound), 4 d, 5 e, 6 the summary of 2 to 4."""
-    log = [said("a"), said("d"), said("e"), summary("s", 2, 4)]
-    view = effective_view(log, hidden=hidden_by([(1, 3)]))
+    log = [user_message("a"), user_message("d"), user_message("e"), summary("s", 2, 4)]
+    view = effective_view(log, hidden=find_hidden_spans([(1, 3)]))
     assert [message.id for message in view] == ["a", "s", "e"]
 
 
 def test_without_its_summary_the_messages_are_shown_again() -> None:
     """Positions: 1 a, 2 b, (3 the summary of 1 to 2, 4 c rewound), 5 d."""
-    view = effective_view([said("a"), said("b"), said("d")], hidden=hidden_by([(2, 4)]))
+    view = effective_view(
+        [user_message("a"), user_message("b"), user_message("d")],
+        hidden=find_hidden_spans([(2, 4)]),
+    )
     assert [message.id for message in view] == ["a", "b", "d"]

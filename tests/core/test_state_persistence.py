@@ -149,7 +149,7 @@ def test_a_value_that_could_not_be_read_back_is_not_saved(
     store.update(key, value)
     with pytest.raises(KeyEncode, match="could not be read back"):
         store.take_unsaved()
-    assert saved(store) == ({}, {})
+    assert take_saved(store) == ({}, {})
 
 
 def test_restoring_replaces_everything(full: StateStore) -> None:
@@ -313,7 +313,7 @@ def test_a_seed_of_nothing_is_no_change(full: StateStore) -> None:
 # -- what is unsaved --------------------------------------------------------------------------
 
 
-def saved(store: StateStore) -> tuple[dict[str, Json], dict[str, Json]]:
+def take_saved(store: StateStore) -> tuple[dict[str, Json], dict[str, Json]]:
     run, thread = store.take_unsaved()
     return (
         {name: loads(json) for name, json in run.items()},
@@ -324,10 +324,10 @@ def saved(store: StateStore) -> tuple[dict[str, Json], dict[str, Json]]:
 def test_changed_keys_are_handed_out_once_by_scope(full: StateStore) -> None:
     profile = {"name": "Ann", "tags": ["x", "y"]}
 
-    assert saved(full) == ({"counter": 3, "profile": profile}, {"topic": "tea"})
-    assert saved(full) == ({}, {})
+    assert take_saved(full) == ({"counter": 3, "profile": profile}, {"topic": "tea"})
+    assert take_saved(full) == ({}, {})
     full.update(COUNTER, 1)
-    assert saved(full) == ({"counter": 4}, {})
+    assert take_saved(full) == ({"counter": 4}, {})
 
 
 def test_the_order_of_unsaved_keys_is_fixed(full: StateStore) -> None:
@@ -344,7 +344,7 @@ def test_a_refused_batch_leaves_nothing_to_save() -> None:
     with pytest.raises(UnknownKey):
         store.commit(MutationBatch().update(COUNTER, 1).update(stranger, 1))
 
-    assert saved(store) == ({}, {})
+    assert take_saved(store) == ({}, {})
 
 
 def test_restored_keys_are_already_saved_and_seeded_ones_are_not(full: StateStore) -> None:
@@ -357,9 +357,9 @@ def test_restored_keys_are_already_saved_and_seeded_ones_are_not(full: StateStor
     continued.restore_thread_scoped(exported, ERROR)
     seeded.apply_seed(exported, ERROR)
 
-    assert saved(restored) == ({}, {})
-    assert saved(continued) == ({}, {})
-    assert saved(seeded) == (
+    assert take_saved(restored) == ({}, {})
+    assert take_saved(continued) == ({}, {})
+    assert take_saved(seeded) == (
         {"counter": 3, "profile": {"name": "Ann", "tags": ["x", "y"]}},
         {"topic": "tea"},
     )
@@ -368,7 +368,7 @@ def test_restored_keys_are_already_saved_and_seeded_ones_are_not(full: StateStor
 def test_a_cleared_key_is_not_saved(full: StateStore) -> None:
     full.clear_run_scoped()
 
-    assert saved(full) == ({}, {"topic": "tea"})
+    assert take_saved(full) == ({}, {"topic": "tea"})
 
 
 def test_a_value_that_cannot_be_saved_is_given_up_and_the_others_are_not(
@@ -379,11 +379,11 @@ def test_a_value_that_cannot_be_saved_is_given_up_and_the_others_are_not(
     with pytest.raises(KeyEncode):
         full.take_unsaved()
 
-    run, thread = saved(full)
+    run, thread = take_saved(full)
     assert run.keys() == {"counter", "profile"}
     assert thread.keys() == {"topic"}
     full.update(ANYTHING, [1])
-    assert saved(full) == ({"anything": [1]}, {})
+    assert take_saved(full) == ({"anything": [1]}, {})
 
 
 def test_a_change_made_while_saving_is_saved_the_next_time() -> None:
@@ -402,8 +402,8 @@ def test_a_change_made_while_saving_is_saved_the_next_time() -> None:
     store.register_keys([KeyRegistration.of(key)])
     store.update(key, 1)
 
-    first, _ = saved(store)
+    first, _ = take_saved(store)
     writers[0].join()
-    second, _ = saved(store)
+    second, _ = take_saved(store)
 
     assert (first, second) == ({"k": 1}, {"k": 11})

@@ -121,10 +121,10 @@ def test_patterns_that_fit_no_tool_are_told() -> None:
         allowed_patterns=("read*", "raed*"), excluded_patterns=("*_raw", "web_*")
     )
 
-    assert selection.unmatched(TOOLS) == ["raed*", "*_raw"]
+    assert selection.find_unmatched(TOOLS) == ["raed*", "*_raw"]
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     return re.sub(r"([\\*])", r"\\\1", text)
 
 
@@ -138,9 +138,9 @@ def test_an_escaped_pattern_fits_itself_alone_and_a_star_fits_anything(
 ) -> None:
     """01/R-2: the two laws of patterns, on names full of special characters."""
     if name:
-        literal = ToolSelection(allowed_patterns=(escaped(name),))
+        literal = ToolSelection(allowed_patterns=(escape(name),))
         assert literal.visible([name, other]) == {name} | ({other} & {name})
-    between = ToolSelection(allowed_patterns=(f"{escaped(head)}*{escaped(tail)}",))
+    between = ToolSelection(allowed_patterns=(f"{escape(head)}*{escape(tail)}",))
     assert between.visible([f"{head}{name}{tail}"]) == {f"{head}{name}{tail}"}
     fits = len(other) >= len(head) + len(tail) and other.startswith(head) and other.endswith(tail)
     assert between.visible([other]) == ({other} if fits else set())

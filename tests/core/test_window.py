@@ -9,7 +9,7 @@ import pytest
 from awaken.core.inference import ContextWindowPolicy
 from awaken.core.message import Image, Message, Text, ToolCall, UrlSource
 from awaken.core.transcript import INTERRUPTED
-from awaken.core.window import Cut, TokenCounter, Window, clamped, shortened, truncate
+from awaken.core.window import Cut, TokenCounter, Window, clamp_policy, shorten_message, truncate
 
 
 class Ten(TokenCounter):
@@ -43,19 +43,19 @@ def test_a_policy_is_held_within_what_the_model_can_do() -> None:
     """02 §7.1: output at most the context, the threshold at most what is left beside it."""
     policy = ContextWindowPolicy.of(100_000, max_output_tokens=10_000, compact_at=1)
 
-    held = clamped(policy, 20_000, 4_000)
+    held = clamp_policy(policy, 20_000, 4_000)
 
     assert (held.max_context_tokens, held.max_output_tokens) == (20_000, 4_000)
     assert held.autocompact_threshold == 16_000
-    assert clamped(policy, None, None) == policy
-    assert clamped(policy, 8_000, None).max_output_tokens == 8_000
+    assert clamp_policy(policy, None, None) == policy
+    assert clamp_policy(policy, 8_000, None).max_output_tokens == 8_000
 
 
 def test_a_threshold_for_which_there_is_no_room_is_dropped() -> None:
     """02 §7.1: dropped when context less output is 0."""
     policy = ContextWindowPolicy.of(100_000, max_output_tokens=16_384, compact_at=0.8)
 
-    assert clamped(policy, 16_384, None).autocompact_threshold is None
+    assert clamp_policy(policy, 16_384, None).autocompact_threshold is None
 
 
 def test_a_policy_is_made_by_what_one_wants_to_say() -> None:
@@ -76,26 +76,29 @@ def test_a_long_result_is_shown_up_to_its_first_lines() -> None:
     long = Message.tool("c1", "x" * 8192)
     lines = Message.tool("c1", "\n".join(["line"] * 2000))
 
-    assert shortened(long).text().startswith("x" * 1600 + "\n[Content compacted:")
-    assert "6592 of 8192" in shortened(long).text()
-    assert shortened(lines).text().split("\n")[:24] == ["line"] * 24
-    assert shortened(lines).text().split("\n")[24].startswith("[Content compacted:")
-    assert len(shortened(lines).text().split("\n")) == 25
+    assert shorten_message(long).text().startswith("x" * 1600 + "\n[Content compacted:")
+    assert "6592 of 8192" in shorten_message(long).text()
+    assert shorten_message(lines).text().split("\n")[:24] == ["line"] * 24
+    assert shorten_message(lines).text().split("\n")[24].startswith("[Content compacted:")
+    assert len(shorten_message(lines).text().split("\n")) == 25
 
 
 def test_what_is_not_long_or_no_result_stays_as_it_is() -> None:
     short, said = Message.tool("c1", "x" * 8191), Message.user("x" * 9000)
 
-    assert shortened(short) is short
-    assert shortened(said) is said
-    assert shortened(shortened(Message.tool("c", "x" * 9000))).text().count("compacted") == 1
+    assert shorten_message(short) is short
+    assert shorten_message(said) is said
+    assert (
+        shorten_message(shorten_message(Message.tool("c", "x" * 9000))).text().count("compacted")
+        == 1
+    )
 
 
 def test_only_the_texts_of_a_result_are_shortened() -> None:
     picture = Image(source=UrlSource(url="https://example.org/a.png"))
     mixed = Message.tool_with_content("c1", [Text(text="ä" * 4096), picture, Text(text="end")])
 
-    first, *rest = shortened(mixed).content
+    first, *rest = shorten_message(mixed).content
 
     assert isinstance(first, Text)
     assert len(first.text) < 1700
@@ -202,7 +205,7 @@ def test_a_step_of_a_cut_conversation_costs_the_same_however_long_it_is() -> Non
     counter = Ten()
     window, log = Window(counter), [Message.user("0")]
 
-    def looked_in_steps(steps: int) -> int:
+    def count_looks(steps: int) -> int:
         before = counter.looked
         for number in range(steps):
             log.append(Message.user(str(number)))
@@ -210,10 +213,10 @@ def test_a_step_of_a_cut_conversation_costs_the_same_however_long_it_is() -> Non
             window.fit(1000, 2)
         return counter.looked - before
 
-    looked_in_steps(200)
-    early = looked_in_steps(500)
-    looked_in_steps(5000)
-    assert looked_in_steps(500) <= early * 1.1
+    count_looks(200)
+    early = count_looks(500)
+    count_looks(5000)
+    assert count_looks(500) <= early * 1.1
 
 
 def test_another_window_shows_the_same_by_the_cut_alone() -> None:

@@ -40,7 +40,9 @@ def usage(prompt: int, output: int = 0) -> TokenUsage:
 async def reserve(reservation: StepReservation, *texts: str, asked: int | None = None) -> int:
     """Set aside what a question takes; how much of it is for the prompt."""
     await reservation.reserve(agent(), [Message.user(text) for text in texts], asked, None, None)
-    return reservation.account.reserved.tokens - (reservation.max_output or asked or MOST_OUTPUT)
+    return reservation.account.total_reserved.tokens - (
+        reservation.max_output or asked or MOST_OUTPUT
+    )
 
 
 # -- before -----------------------------------------------------------------------------------
@@ -54,7 +56,7 @@ async def test_the_prompt_and_the_longest_answer_are_set_aside() -> None:
 
     assert reservation.max_output == MOST_OUTPUT
     assert 500 <= prompt <= 550
-    assert account.reserved.steps == 1
+    assert account.total_reserved.steps == 1
 
 
 async def test_without_a_limit_of_tokens_or_money_answers_may_be_as_long_as_they_like() -> None:
@@ -72,11 +74,11 @@ async def test_an_answer_that_would_be_too_short_to_be_of_use_is_not_asked_for()
         account = Account(Budget(tokens=prompt + short))
         if fits:
             await reserve(StepReservation(account, "r"), "hi")
-            assert account.left().tokens == 0
+            assert account.remaining().tokens == 0
         else:
             with pytest.raises(BudgetExhausted):
                 await reserve(StepReservation(account, "r"), "hi")
-            assert account.reserved == Amount()
+            assert account.total_reserved == Amount()
 
 
 async def test_whoever_wants_only_a_few_words_gets_them() -> None:
@@ -97,7 +99,7 @@ async def test_money_limits_an_answer_by_what_it_buys() -> None:
 
     assert reservation.max_output is not None
     assert 190 <= reservation.max_output <= 200
-    assert account.reserved.money <= 2.0
+    assert account.total_reserved.money <= 2.0
 
 
 async def test_a_model_that_costs_nothing_is_not_limited_by_money() -> None:
@@ -135,7 +137,7 @@ async def test_a_conversation_that_has_changed_is_estimated_anew() -> None:
     sizes = []
     for messages in ([long, short], [short, long, short], [short], []):
         await reservation.reserve(speaker, messages, None, None, None)
-        sizes.append(reservation.account.reserved.tokens - MOST_OUTPUT)
+        sizes.append(reservation.account.total_reserved.tokens - MOST_OUTPUT)
         reservation.drop()
 
     assert sizes[1] == sizes[0] + estimate(short)
@@ -148,7 +150,7 @@ async def test_another_agent_has_another_prompt() -> None:
     sizes = []
     for speaker in (agent(), agent("word " * 600), agent().with_tools({"echo": EchoTool()})):
         await reservation.reserve(speaker, [Message.user("hi")], None, None, None)
-        sizes.append(reservation.account.reserved.tokens)
+        sizes.append(reservation.account.total_reserved.tokens)
         reservation.drop()
 
     assert sizes[1] == pytest.approx(sizes[0] + 1_000, abs=10)
@@ -176,8 +178,8 @@ async def test_settling_twice_counts_once_and_dropping_after_it_changes_nothing(
     assert reservation.settle(None, usage(10, 5), 0) == Amount()
     reservation.drop()
 
-    assert account.spent == Amount(tokens=15, steps=1)
-    assert account.spending_of("r") == Spending(spent=account.spent)
+    assert account.usage == Amount(tokens=15, steps=1)
+    assert account.spending_of("r") == Spending(spent=account.usage)
 
 
 async def test_what_came_to_nothing_is_free_again() -> None:
@@ -187,7 +189,7 @@ async def test_what_came_to_nothing_is_free_again() -> None:
 
     reservation.drop()
 
-    assert (account.spent, account.reserved) == (Amount(), Amount())
+    assert (account.usage, account.total_reserved) == (Amount(), Amount())
 
 
 # -- side by side -----------------------------------------------------------------------------
@@ -278,7 +280,7 @@ async def test_a_delegate_that_leaves_no_record_is_counted_as_its_parents() -> N
         output = await delegate.execute({"prompt": "hi"}, ctx)
         clock.advance(2)
 
-    assert account.spent == Amount(tokens=77, steps=1, seconds=4), "its time goes on"
+    assert account.usage == Amount(tokens=77, steps=1, seconds=4), "its time goes on"
     assert account.spending_of("r").spent == Amount(tokens=77, steps=1)
     assert output.command is not None
     assert output.command.batch.ops == [(SPENDING, Spending(spent=Amount(tokens=77, steps=1)))]

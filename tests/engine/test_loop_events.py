@@ -26,9 +26,9 @@ from awaken.errors import AwakenError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     FakeClock,
+    max_tokens_response,
     tool_call_response,
     tool_calls_response,
-    truncated_response,
 )
 from event_kit import as_stored
 
@@ -78,7 +78,7 @@ async def two_steps(store: Store) -> Stage:
 
 
 async def cut_off(store: Store) -> Stage:
-    stage = Stage(agent(truncated_response("half"), "whole"), store=store)
+    stage = Stage(agent(max_tokens_response("half"), "whole"), store=store)
     await stage.run()
     return stage
 

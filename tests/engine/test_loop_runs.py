@@ -88,10 +88,10 @@ from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.testing import (
     EchoTool,
     ScriptedModel,
+    max_tokens_response,
     text_response,
     tool_call_response,
     tool_calls_response,
-    truncated_response,
 )
 
 pytestmark = pytest.mark.anyio
@@ -708,7 +708,9 @@ async def test_the_response_is_this_runs_last_answer() -> None:
 
 async def test_a_cut_off_answer_goes_on() -> None:
     """02/L17: the response is the last continuation's text; every piece is in the log."""
-    model = CheckedModel(truncated_response("once upon "), truncated_response("a time "), "the end")
+    model = CheckedModel(
+        max_tokens_response("once upon "), max_tokens_response("a time "), "the end"
+    )
     stage = Stage(Agent("a", model=model))
 
     result = await stage.run("a story")
@@ -726,7 +728,7 @@ async def test_a_cut_off_answer_goes_on() -> None:
 
 async def test_an_override_of_the_model_lasts_over_continuations() -> None:
     """02/L17: the model override persists, and so do the tools offered (02/8.28)."""
-    model = CheckedModel(truncated_response("half"), "whole")
+    model = CheckedModel(max_tokens_response("half"), "whole")
     stage = Stage(Agent("a", model=model, tools=[look]))
 
     await stage.run(settings=InferenceOverride(upstream_model="bigger", max_tokens=9))
@@ -738,7 +740,7 @@ async def test_an_override_of_the_model_lasts_over_continuations() -> None:
 
 async def test_cutting_off_has_a_budget() -> None:
     """02/L17: it gives up after `max_continuation_retries`; the last piece is the answer."""
-    model = CheckedModel(*[truncated_response(f"piece {n}") for n in range(5)])
+    model = CheckedModel(*[max_tokens_response(f"piece {n}") for n in range(5)])
     stage = Stage(Agent("a", model=model, max_continuation_retries=2))
 
     result = await stage.run()
@@ -753,7 +755,7 @@ async def test_an_object_that_was_cut_off_is_put_together() -> None:
         city: str
         country: str
 
-    model = CheckedModel(truncated_response('{"city": "Tai'), 'pei", "country": "Taiwan"}')
+    model = CheckedModel(max_tokens_response('{"city": "Tai'), 'pei", "country": "Taiwan"}')
     stage = Stage(Agent("a", model=model, output=Place))
 
     result = await stage.run("where?")

@@ -9,7 +9,7 @@ from awaken import Agent
 from awaken.core.event import StepEnd, StepStart, TextDelta
 from awaken.core.inference import StopReason, StreamResult
 from awaken.core.message import Role
-from awaken.testing import truncated_response
+from awaken.testing import max_tokens_response
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,9 @@ CUT_CALL = StreamResult(stop_reason=StopReason.MAX_TOKENS, has_incomplete_tool_c
 
 async def test_each_piece_of_a_truncated_answer_has_its_announced_message_id() -> None:
     """What comes between two announcements is the text of the message that was announced."""
-    model = CheckedModel(truncated_response("once upon "), truncated_response("a time "), "the end")
+    model = CheckedModel(
+        max_tokens_response("once upon "), max_tokens_response("a time "), "the end"
+    )
     stage = Stage(Agent("a", model=model))
 
     await stage.run("a story")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from awaken.codec import Json
-from awaken.core.aio.cancel import CancellationToken, first_of
+from awaken.core.aio.cancel import CancellationToken, wait_first
 from awaken.core.identity import RunIdentity
 from awaken.core.inbox import InboxReceiver, inbox_channel
 from awaken.core.message import ToolCall
@@ -124,7 +124,7 @@ class Gate:
     async def __call__(self, ctx: TaskContext) -> TaskResult:
         self.ctx = ctx
         self.begun.set()
-        await first_of(self._opened(), ctx.cancelled())
+        await wait_first(self._opened(), ctx.cancelled())
         return self.result if self.open.is_set() else TaskResult.cancelled()
 
     async def _opened(self) -> None:

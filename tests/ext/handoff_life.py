@@ -20,12 +20,12 @@ from awaken.core.store.threads import RunQuery
 from awaken.ext.handoff import AgentOverlay, Handoff
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel
-from awaken.testing.chaos import KillSwitch, Witness, watched_model, watched_store
+from awaken.testing.chaos import EffectLog, KillSwitch, watch_model, watch_store
 
 THREAD = "t"
 
 
-def agents(witness: Witness) -> list[Agent]:
+def agents(effect_log: EffectLog) -> list[Agent]:
     """A desk that hands over at once, and billing, which says what it is told and shown."""
 
     def desk(request: InferenceRequest) -> StreamResult | str:
@@ -46,7 +46,7 @@ def agents(witness: Witness) -> list[Agent]:
         returns=True,
     )
     models = [FunctionModel(desk, name="desk"), FunctionModel(billing, name="billing")]
-    watched = [watched_model(model, witness) for model in models]
+    watched = [watch_model(model, effect_log) for model in models]
     return [
         Agent("desk", model=watched[0], handoffs=[way]),
         Agent("billing", model=watched[1], system_prompt="Billing."),
@@ -55,12 +55,12 @@ def agents(witness: Witness) -> list[Agent]:
 
 async def live(home: Path, kill_at: frozenset[int]) -> None:
     """Say hello, ask for the money, and see to it that both runs end."""
-    witness = Witness(home / "witness")
-    switch = KillSwitch(witness, kill_at)
-    store = watched_store(SqliteStore(home / "awaken.db"), switch)
+    effect_log = EffectLog(home / "effect_log")
+    switch = KillSwitch(effect_log, kill_at)
+    store = watch_store(SqliteStore(home / "awaken.db"), switch)
     await store.open()
     try:
-        async with Runtime(agents(witness), store=store, recover=False) as runtime:
+        async with Runtime(agents(effect_log), store=store, recover=False) as runtime:
             for said, words in enumerate(["Hello.", "My money, please."]):
                 for run in await runtime.recover():
                     await run

@@ -12,7 +12,7 @@ from handoff_life import THREAD, agents
 import forked
 from awaken import Runtime
 from awaken.core.lifecycle import RunStatus
-from awaken.testing.chaos import NoteKind, Witness
+from awaken.testing.chaos import EffectLog, NoteKind
 
 LIFE = Path(__file__).with_name("handoff_life.py")
 UNDISTURBED = [
@@ -33,14 +33,14 @@ def lives(home: Path, *kill_at: int) -> int:
 
 
 def questions(home: Path, model: str) -> int:
-    notes = Witness(home / "witness").notes()
+    notes = EffectLog(home / "effect_log").notes()
     return sum(note.kind is NoteKind.MODEL and note.name == model for note in notes)
 
 
 async def speaks_on(home: Path) -> None:
     """The conversation in a process that was not there: billing has it, as it was given."""
     address = f"sqlite:///{home / 'awaken.db'}"
-    async with Runtime(agents(Witness(home / "later")), store=address) as runtime:
+    async with Runtime(agents(EffectLog(home / "later")), store=address) as runtime:
         assert texts(await runtime.messages(THREAD)) == UNDISTURBED
         latest = await runtime.store.latest_run(THREAD)
         assert latest is not None
@@ -64,7 +64,7 @@ def test_the_next_process_speaks_as_the_second_agent(tmp_path: Path) -> None:
 
 def points(home: Path) -> list[str]:
     """Where a process may be killed, in the order it came by."""
-    notes = Witness(home / "witness").notes()
+    notes = EffectLog(home / "effect_log").notes()
     return [note.name for note in notes if note.kind is NoteKind.POINT]
 
 
@@ -83,5 +83,5 @@ def test_a_process_killed_at_any_point_of_a_hand_over(tmp_path: Path) -> None:
 
         asked = questions(home, "desk"), questions(home, "billing")
         assert asked in [(2, 1), (3, 1), (2, 2)], "once more only if the answer was lost"
-        assert not any(n.kind is NoteKind.FAULT for n in Witness(home / "witness").notes())
+        assert not any(n.kind is NoteKind.FAULT for n in EffectLog(home / "effect_log").notes())
         asyncio.run(speaks_on(home))

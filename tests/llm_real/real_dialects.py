@@ -26,7 +26,7 @@ from awaken.core.message import Message, Text
 from awaken.core.secret import RedactedString
 from awaken.models.anthropic import AnthropicMessages
 from awaken.models.local.executor import ONE_REQUEST_EACH
-from awaken.models.local.process import ModelProcess, bundled_model
+from awaken.models.local.process import ModelProcess, find_bundled_model
 from awaken.models.openai import OpenAIChat, OpenAIResponses
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
@@ -49,7 +49,7 @@ class Closing(LlmExecutor, Protocol):
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ModelProcess]:
-    process = ModelProcess(bundled_model(), context=2_048, threads=1)
+    process = ModelProcess(find_bundled_model(), context=2_048, threads=1)
     process.start()
     yield process
     process.stop()

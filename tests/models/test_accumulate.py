@@ -150,7 +150,7 @@ def test_an_answer_without_usage_or_stop_says_neither() -> None:
 
 def test_a_cancelled_stream_keeps_its_text_and_no_calls() -> None:
     """02/E4, 6.1: it ends with EndTurn and no calls."""
-    result = fed(text("half an ans"), start("a"), args("a", "{}")).cancelled()
+    result = fed(text("half an ans"), start("a"), args("a", "{}")).finish_cancelled()
     assert result == StreamResult(
         content=(Text(text="half an ans"),), stop_reason=StopReason.END_TURN
     )

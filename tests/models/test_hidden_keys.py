@@ -12,7 +12,7 @@ from awaken.codec import dumps_text, to_json
 from awaken.core.inference import InferenceOverride
 from awaken.core.llm import InferenceRequest, preview_of
 from awaken.core.message import Message, Text
-from awaken.core.secret import shown_address
+from awaken.core.secret import redact_address
 from awaken.errors import ConfigError
 from awaken.models.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
 from awaken.models.bedrock import BedrockConverse
@@ -79,7 +79,7 @@ def test_no_attribute_of_an_executor_shows_its_key(name: str) -> None:
     ],
 )
 def test_a_shown_address_has_no_password(address: str, shown: str) -> None:
-    assert shown_address(address) == shown
+    assert redact_address(address) == shown
 
 
 @pytest.mark.parametrize(

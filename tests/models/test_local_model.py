@@ -35,7 +35,7 @@ from awaken.core.message import Base64Source, Image, Message, Role, Text, Thinki
 from awaken.core.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.models.local import LocalModel, open_local
-from awaken.models.local.process import ModelProcess, bundled_model
+from awaken.models.local.process import ModelProcess, find_bundled_model
 from awaken.models.local.request import plain_request
 from awaken.models.openai import OpenAIChat
 from process_kit import open_pidfd
@@ -211,7 +211,7 @@ async def test_weights_that_cannot_be_loaded_say_why(installed: Path) -> None:
 
 
 async def test_whoever_does_not_know_its_key_gets_no_answer(installed: Path) -> None:
-    process = ModelProcess(bundled_model(), context=100, threads=1)
+    process = ModelProcess(find_bundled_model(), context=100, threads=1)
     stranger = OpenAIChat(base_url=f"{process.start()}/v1", api_key="guessed")
     with pytest.raises(Unauthorized):
         await answer(stranger, request("hi"))

@@ -26,7 +26,7 @@ from awaken.core.llm import (
 from awaken.core.spec import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.errors import InferenceFailed
 from awaken.models.retry import LlmRetryPolicy, RetryingExecutor
-from awaken.testing import FakeClock, FunctionModel, ScriptedModel, truncated_response
+from awaken.testing import FakeClock, FunctionModel, ScriptedModel, max_tokens_response
 
 pytestmark = pytest.mark.anyio
 
@@ -164,7 +164,7 @@ async def test_a_mended_answer_is_one_step_and_paid_once() -> None:
 
 
 async def test_what_a_filter_stopped_after_the_limit_is_not_in_the_conversation() -> None:
-    model = ScriptedModel([truncated_response("how to "), ContentFiltered("unsafe"), "hello"])
+    model = ScriptedModel([max_tokens_response("how to "), ContentFiltered("unsafe"), "hello"])
     async with Runtime([Agent("a", model=model)]) as runtime:
         with pytest.raises(InferenceFailed, match="unsafe"):
             await runtime.run("a", "go", thread="t")
@@ -173,7 +173,7 @@ async def test_what_a_filter_stopped_after_the_limit_is_not_in_the_conversation(
 
 
 async def test_a_word_to_go_on_that_nobody_followed_is_not_in_the_conversation() -> None:
-    model = ScriptedModel([truncated_response("once upon "), Unauthorized("no")])
+    model = ScriptedModel([max_tokens_response("once upon "), Unauthorized("no")])
     async with Runtime([Agent("a", model=model)]) as runtime:
         with pytest.raises(InferenceFailed):
             await runtime.run("a", "go", thread="t")
@@ -181,7 +181,7 @@ async def test_a_word_to_go_on_that_nobody_followed_is_not_in_the_conversation()
 
 
 async def test_a_model_that_writes_a_whole_object_again_has_answered_with_that() -> None:
-    cut = truncated_response('{"value": [1, 2, 3')
+    cut = max_tokens_response('{"value": [1, 2, 3')
     model = ScriptedModel([cut, '{"value": [1]}'])
     agent = Agent("a", model=model, output=list[int], max_output_retries=0)
     async with Runtime([agent]) as runtime:

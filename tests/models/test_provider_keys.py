@@ -64,11 +64,11 @@ GIVEN: dict[str, tuple[Callable[[str], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("whose", GIVEN)
-def test_a_broken_key_that_is_given_is_named_by_its_argument(whose: str) -> None:
-    make, argument = GIVEN[whose]
+@pytest.mark.parametrize("provider", GIVEN)
+def test_a_broken_key_that_is_given_is_named_by_its_argument(provider: str) -> None:
+    make, argument = GIVEN[provider]
 
-    with pytest.raises(ConfigError, match=f"^{whose}: {argument} has ' ' in it"):
+    with pytest.raises(ConfigError, match=f"^{provider}: {argument} has ' ' in it"):
         make("sk secret")
 
 
@@ -78,7 +78,7 @@ def test_a_broken_key_that_is_given_is_named_by_its_argument(whose: str) -> None
 )
 def test_what_no_key_has_is_refused(key: str) -> None:
     with pytest.raises(ConfigError, match="which no key has: copy it again") as refused:
-        secret(key, ["K"], whose="lab")
+        secret(key, ["K"], provider="lab")
     assert "cret" not in str(refused.value)
 
 
@@ -88,17 +88,17 @@ def test_white_space_around_a_key_is_no_part_of_it(
     key: str, wrap: Callable[[str], str | RedactedString], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line end of `$(cat key.txt)` or of a copied line does no harm, whoever it is for."""
-    assert secret(wrap(f" {key}\r\n"), ["K"], whose="lab").expose_secret() == key
+    assert secret(wrap(f" {key}\r\n"), ["K"], provider="lab").expose_secret() == key
     monkeypatch.setenv("K", f"\t{key} ")
-    assert secret(None, ["K"], whose="lab").expose_secret() == key
+    assert secret(None, ["K"], provider="lab").expose_secret() == key
 
 
 def test_a_blank_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMPTY", " ")
-    assert find_key(" ", ["EMPTY", "MISSING"], whose="lab") is None
+    assert find_key(" ", ["EMPTY", "MISSING"], provider="lab") is None
     monkeypatch.setenv("MISSING", "k")
-    found = find_key(None, ["EMPTY", "MISSING"], whose="lab")
+    found = find_key(None, ["EMPTY", "MISSING"], provider="lab")
     assert found is not None
     assert found.expose_secret() == "k"
     with pytest.raises(ConfigError, match=re.escape("lab needs a key: export EMPTY, or give it")):
-        secret(None, ["EMPTY"], whose="lab")
+        secret(None, ["EMPTY"], provider="lab")

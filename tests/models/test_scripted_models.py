@@ -24,11 +24,11 @@ from awaken.testing import (
     EchoTool,
     FunctionModel,
     ScriptedModel,
+    max_tokens_response,
     stream_of,
     text_response,
     tool_call_response,
     tool_calls_response,
-    truncated_response,
 )
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ def test_the_ready_made_answers_are_what_their_names_say() -> None:
     assert call.tool_calls[0].name == "echo"
     calls = tool_calls_response("x", ("a", "1", {}), ("b", "2", {}))
     assert [(c.id, c.name) for c in calls.tool_calls] == [("1", "a"), ("2", "b")]
-    assert truncated_response("x").needs_truncation_recovery
+    assert max_tokens_response("x").needs_truncation_recovery
 
 
 def test_a_result_streams_in_the_order_of_a_provider() -> None:

@@ -40,7 +40,7 @@ from awaken.stores.memory import MemoryStore  # noqa: E402
 from awaken.stores.postgres import PostgresStore  # noqa: E402
 from awaken.stores.sqlite import SqliteStore  # noqa: E402
 from awaken.testing.chaos import (  # noqa: E402
-    ThreadChanges,
+    ChangeWatcher,
     at_rest,
     list_orphans,
     open_runs,
@@ -273,7 +273,7 @@ async def play(field: Field, team: Team, place: Place | None) -> Result:
 async def _converse(runtime: Runtime, store: Store) -> None:
     """Ask, and answer what is asked, until nothing happens any more: a cancel of which no process
     is told may wait for ever."""
-    changes, idle = ThreadChanges(store), 0
+    changes, idle = ChangeWatcher(store), 0
     with suppress(AwakenError, asyncio.CancelledError):
         await runtime.run("boss", "go", thread=T)
         while (runs := await open_runs(store)) and idle < IDLE:
@@ -293,7 +293,7 @@ async def _converse(runtime: Runtime, store: Store) -> None:
 
 async def _finish(runtime: Runtime, store: Store) -> None:
     """Recover, and answer, until nothing goes on."""
-    changes = ThreadChanges(store)
+    changes = ChangeWatcher(store)
     while True:
         for recovered in await runtime.recover():
             with suppress(AwakenError):

@@ -11,12 +11,12 @@ from awaken.core.blobs import BlobStore
 from awaken.core.message import Text
 from awaken.errors import BlobDamaged, BlobNotFound
 from awaken.runtime.loading import blobs_beside
-from awaken.testing.chaos import NoteKind, Picture
+from awaken.testing.chaos import NoteKind, ThreadDump
 
 LATER = 2**50
 
 
-async def blob_faults(stage: Stage, final: Picture) -> list[str]:
+async def blob_faults(stage: Stage, final: ThreadDump) -> list[str]:
     """Sweep, then compare what is left with what the log refers to and with what tools returned."""
     if not await stage.site.kept_blobs():
         return []
@@ -34,7 +34,7 @@ async def blob_faults(stage: Stage, final: Picture) -> list[str]:
         await store.close()
 
 
-def _used(final: Picture) -> set[str]:
+def _used(final: ThreadDump) -> set[str]:
     """The ids of the blobs that messages refer to."""
     return {
         block.whole.id
@@ -48,7 +48,7 @@ def _used(final: Picture) -> set[str]:
 async def _lost(stage: Stage, blobs: BlobStore, used: set[str]) -> list[str]:
     returned = {SURVEY} | {
         f"{note.detail}: {SURVEY}"
-        for note in stage.witness.notes()
+        for note in stage.effect_log.notes()
         if note.kind is NoteKind.EFFECT and note.name == "survey_anew"
     }
     found: list[str] = []

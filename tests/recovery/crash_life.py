@@ -36,15 +36,15 @@ from awaken.core.store.commits import ThreadCommit
 from awaken.core.store.store import Store
 from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.testing.chaos import (
+    ChangeWatcher,
+    EffectLog,
     KillSwitch,
-    Picture,
-    ThreadChanges,
-    Witness,
+    ThreadDump,
     at_rest,
+    dump_store,
     open_runs,
     questions,
-    watched_store,
-    whole_picture_of,
+    watch_store,
 )
 
 LEFT_BEHIND = "left-behind"
@@ -57,7 +57,7 @@ WATCHER_HUNG_AFTER = 100
 @dataclass(frozen=True, kw_only=True)
 class Stage:
     """Where a scenario is played: the addresses of store and bus, and a directory with a
-    witness."""
+    effect_log."""
 
     scenario: Scenario
     seed: int
@@ -66,8 +66,8 @@ class Stage:
     kills: frozenset[int] = frozenset()
 
     @property
-    def witness(self) -> Witness:
-        return Witness(self.home / "witness")
+    def effect_log(self) -> EffectLog:
+        return EffectLog(self.home / "effect_log")
 
     @property
     def errors(self) -> Path:
@@ -84,15 +84,15 @@ class Stage:
     def service(self) -> Service:
         return Service(self.home / "service")
 
-    def look(self) -> Picture:
+    def look(self) -> ThreadDump:
         """What is durable now; only while no other code of this process uses an event loop."""
         return asyncio.run(self._look())
 
-    async def _look(self) -> Picture:
+    async def _look(self) -> ThreadDump:
         store = self.store()
         await store.open()
         try:
-            return await whole_picture_of(store, THREAD)
+            return await dump_store(store, THREAD)
         finally:
             await store.close()
 
@@ -117,9 +117,9 @@ async def live(stage: Stage, role: Role) -> None:
         return await _watch(stage)
     # Whoever acts while the other one runs is not counted: their points would interleave.
     counted = role is not beside(scenario)
-    switch = KillSwitch(stage.witness, stage.kills if counted else ())
+    switch = KillSwitch(stage.effect_log, stage.kills if counted else ())
     world = World(stage.home, switch, stage.seed)
-    store = watched_store(stage.store(), switch) if counted else stage.store()
+    store = watch_store(stage.store(), switch) if counted else stage.store()
     try:
         await _play_part(stage, store, role, world)
     finally:
@@ -246,7 +246,7 @@ async def _settle(
         goes_on: the user may have more to say, and does not wait for questions nobody answers.
     """
     store = runtime.store
-    changes = ThreadChanges(store)
+    changes = ChangeWatcher(store)
     while True:
         for recovered in () if by_itself else await runtime.recover():
             with suppress(ThreadAlreadyRunning, InvalidResume):  # another process was quicker

@@ -29,7 +29,7 @@ from crash_play import Play, check, play
 from crash_scenarios import CARELESS, LIAR, ORPHANED, Answered, Cancelled
 from crash_teams import SCENARIOS
 
-from awaken.core.tool import MOST_TAKEOVERS
+from awaken.core.tool import MAX_TAKEOVERS
 
 KNOWN = SCENARIOS | {one.name: one for one in (LIAR, CARELESS, ORPHANED)}
 SEEDS = 20
@@ -93,7 +93,7 @@ def _kills(unit: Unit, undisturbed: Play) -> Iterator[tuple[Collection[int], flo
     for point in points:
         kills = {point}
         # Killed again while it recovers, and perhaps once more; after too often it is given up.
-        while chance.random() < 1 / 3 and len(kills) < MOST_TAKEOVERS:
+        while chance.random() < 1 / 3 and len(kills) < MAX_TAKEOVERS:
             kills.add(max(kills) + chance.randint(1, 10))
         yield kills, None
     if unit.sample is None:  # once from outside, at any instant
@@ -119,7 +119,7 @@ def _play(
         damage = check(stage, undisturbed or played, played)
     finally:
         shutil.rmtree(home)
-    report.kills += len(played.pictures)
+    report.kills += len(played.thread_dumps)
     report.lost += len(damage.lost)
     report.doubled += len(damage.doubled)
     report.invalid += len(damage.invalid)

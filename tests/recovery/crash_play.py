@@ -31,7 +31,7 @@ from awaken.core.thread_ids import task_key
 from awaken.testing.chaos import (
     Damage,
     NoteKind,
-    Picture,
+    ThreadDump,
     answerable,
     damage_between,
     differences,
@@ -44,10 +44,10 @@ WATCHED = 10
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
-    """One scenario played to its end; `pictures` were taken after each kill."""
+    """One scenario played to its end; `thread_dumps` were taken after each kill."""
 
-    final: Picture
-    pictures: tuple[Picture, ...]
+    final: ThreadDump
+    thread_dumps: tuple[ThreadDump, ...]
     points: tuple[str, ...]
     damage: Damage
     seconds: float
@@ -60,12 +60,12 @@ def play(stage: Stage, *, kill_after: float | None = None) -> Play:
         kill_after: seconds after which the first process is killed from outside.
     """
     began = time.monotonic()
-    pictures: list[Picture] = []
+    thread_dumps: list[ThreadDump] = []
     troubles: list[str] = []
     ownerless: dict[str, None] = {}
     is_watched = stage.scenario.followed or stage.seed % WATCHED == 0
     watcher = start(stage, Role.WATCH) if is_watched else None
-    now = Picture()
+    now = ThreadDump()
     for lives in range(MOST_LIVES):
         role = _next_role(now, stage.scenario, lives)
         if role is None:
@@ -76,17 +76,17 @@ def play(stage: Stage, *, kill_after: float | None = None) -> Play:
         now = stage.look()
         ownerless.update(dict.fromkeys(_ownerless(stage, now)))
         if code == -signal.SIGKILL:
-            pictures.append(now)
+            thread_dumps.append(now)
         elif code != 0:
             troubles.append(f"a process ended with {code}:\n{_tail(stage.errors)}")
             break
     if watcher is not None:
         troubles.extend(_unseen(stage, watcher, now))
-    notes = stage.witness.notes()
-    damage = damage_between(pictures, now, notes, stage.scenario.once)
+    notes = stage.effect_log.notes()
+    damage = damage_between(thread_dumps, now, notes, stage.scenario.once)
     return Play(
         final=now,
-        pictures=tuple(pictures),
+        thread_dumps=tuple(thread_dumps),
         points=tuple(note.name for note in notes if note.kind is NoteKind.POINT),
         damage=msgspec.structs.replace(
             damage,
@@ -98,7 +98,7 @@ def play(stage: Stage, *, kill_after: float | None = None) -> Play:
     )
 
 
-def _ownerless(stage: Stage, now: Picture) -> Iterator[str]:
+def _ownerless(stage: Stage, now: ThreadDump) -> Iterator[str]:
     """Tasks on the service that go on, or wait, and that no open run knows of."""
     runs = {run.run_id: run for thread in now.threads() for run in thread.runs}
     for task in stage.service.tasks():
@@ -120,7 +120,7 @@ def _remote_twice(stage: Stage) -> Iterator[str]:
                 yield f"the service got the {what} {name!r} {times} times"
 
 
-def _unseen(stage: Stage, watcher: int, final: Picture) -> Iterator[str]:
+def _unseen(stage: Stage, watcher: int, final: ThreadDump) -> Iterator[str]:
     """What a process that followed the thread, over all the kills, heard otherwise.
 
     It must have got every durable event once and in order, and each answer as the log has it.
@@ -162,7 +162,7 @@ def _wait_for_reader(stage: Stage, watcher: int, events: int) -> Reader | str:
         time.sleep(0.005)
 
 
-def _next_role(now: Picture, scenario: Scenario, lives: int) -> Role | None:
+def _next_role(now: ThreadDump, scenario: Scenario, lives: int) -> Role | None:
     """What is to be done next; nothing if all is."""
     left = _open_runs(now)
     if not left and _is_said(now, scenario):
@@ -175,12 +175,12 @@ def _next_role(now: Picture, scenario: Scenario, lives: int) -> Role | None:
     return Role.ANSWER if asked else Role.WORK
 
 
-def _open_runs(now: Picture) -> list[RunRecord]:
+def _open_runs(now: ThreadDump) -> list[RunRecord]:
     runs = [run for thread in now.threads() for run in thread.runs]
     return [run for run in runs if run.status is not RunStatus.DONE]
 
 
-def _is_said(now: Picture, scenario: Scenario) -> bool:
+def _is_said(now: ThreadDump, scenario: Scenario) -> bool:
     """Whether users have said all they have to say. Of those that are interrupted before they
     start, the log has no word."""
     if scenario.submitted:
@@ -213,7 +213,7 @@ def _tail(path: Path, lines: int = 40) -> str:
 def check(stage: Stage, undisturbed: Play, played: Play) -> Damage:
     """The damage of a play, with everything in which it differs from the undisturbed one."""
     scenario, final = stage.scenario, played.final
-    open_calls = {key for picture in played.pictures for key in picture.open_calls()}
+    open_calls = {key for dump in played.thread_dumps for key in dump.open_calls()}
     lost = [*played.damage.lost, *_unfounded(stage, final, open_calls), *scenario.holds(final)]
     lost.extend(asyncio.run(blob_faults(stage, final)))
     is_cut_short = scenario.cancelled is Cancelled.LATER and CANCELLED in _ends(final)
@@ -224,14 +224,14 @@ def check(stage: Stage, undisturbed: Play, played: Play) -> Damage:
     )
 
 
-def _ends(thread: Picture) -> list[TerminationReason | None]:
+def _ends(thread: ThreadDump) -> list[TerminationReason | None]:
     return [run.termination_reason for run in thread.runs]
 
 
 def _other_keys(stage: Stage) -> Iterator[str]:
     """What was done under two keys: whoever told repeats by the key would not know this one."""
     keys: dict[tuple[str, str], set[str]] = {}
-    for note in stage.witness.notes():
+    for note in stage.effect_log.notes():
         if note.kind is NoteKind.EFFECT and note.name not in READS:
             keys.setdefault((note.name, dumps_text(note.detail)), set()).add(note.key)
     for (name, what), found in keys.items():
@@ -239,9 +239,9 @@ def _other_keys(stage: Stage) -> Iterator[str]:
             yield f"{name} got {len(found)} keys for one thing: {what}"
 
 
-def _unfounded(stage: Stage, final: Picture, open_calls: set[str]) -> Iterator[str]:
+def _unfounded(stage: Stage, final: ThreadDump, open_calls: set[str]) -> Iterator[str]:
     """Outcomes that are not what happened."""
-    effects = {note.key for note in stage.witness.notes() if note.kind is NoteKind.EFFECT}
+    effects = {note.key for note in stage.effect_log.notes() if note.kind is NoteKind.EFFECT}
     aside = stage.scenario.in_background
     for call in (call for thread in final.threads() for call in thread.calls):
         name = call.tool_name

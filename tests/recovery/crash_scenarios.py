@@ -30,7 +30,7 @@ from awaken.core.suspension import Ticket
 from awaken.core.tool import ABANDONED, OUTCOME_UNKNOWN
 from awaken.ext.handoff import Handoff
 from awaken.ext.tasks import BackgroundTaskPlugin
-from awaken.testing.chaos import Picture, watched_tool
+from awaken.testing.chaos import ThreadDump, watch_tool
 
 THREAD = "t1"
 
@@ -123,7 +123,7 @@ class Scenario:
     answered: Answered = Answered.BY_ITSELF
     cancelled: Cancelled = Cancelled.NEVER
     answer: Callable[[Ticket, World], ToolCallResume] = lambda ticket, world: yes(ticket, world)
-    holds: Callable[[Picture], Iterable[str]] = lambda final: ()
+    holds: Callable[[ThreadDump], Iterable[str]] = lambda final: ()
     once: frozenset[str] = ONCE
     volatile: Collection[str] = ()
 
@@ -160,13 +160,15 @@ class Scenario:
 
 def _agent(name: str, part: Part, known: Mapping[str, Agent | RemoteAgent], world: World) -> Agent:
     wanted = dict.fromkeys(tool for step in part.plan for tool, _ in step if tool in SHOP)
-    tools = {tool: watched_tool(SHOP[tool], world.switch) for tool in wanted}
+    tools = {tool: watch_tool(SHOP[tool], world.switch) for tool in wanted}
     plugins: list[Any] = [Doorkeeper()] if part.gated else []
     if part.writes:
         plugins.append(BackgroundTaskPlugin(policy=lambda *_: None))
     return Agent(
         name,
-        model=planned(name, part.plan, world.witness, heeds=part.heeds, remembers=part.remembers),
+        model=planned(
+            name, part.plan, world.effect_log, heeds=part.heeds, remembers=part.remembers
+        ),
         tools=[tool for name, tool in tools.items() if name not in part.background],
         delegates=part.delegates,
         background=[tools.get(item) or known[item] for item in part.background],
@@ -202,7 +204,7 @@ def no(ticket: Ticket, world: World) -> ToolCallResume:
 # -- what else must hold ----------------------------------------------------------------------
 
 
-def never_unknown(final: Picture) -> Iterable[str]:
+def never_unknown(final: ThreadDump) -> Iterable[str]:
     return [
         f"{call.tool_name} is {call.phase}"
         for thread in final.threads()
@@ -211,21 +213,21 @@ def never_unknown(final: Picture) -> Iterable[str]:
     ]
 
 
-def _is_abandoned(final: Picture) -> Iterable[str]:
+def _is_abandoned(final: ThreadDump) -> Iterable[str]:
     """The run that kills was given up, and the one after it was not."""
     ends = {run.agent_id: run.termination_reason for run in final.runs}
     if ends != {"main": Failed(value=ABANDONED), "clerk": NATURAL_END}:
         yield f"the runs ended as {ends}"
 
 
-def _has_read_the_end(final: Picture) -> Iterable[str]:
+def _has_read_the_end(final: ThreadDump) -> Iterable[str]:
     """The large result was kept in a blob, whichever process wrote it, and read from there."""
     read = [m.text() for m in final.messages if "this is its end" in m.text()]
     if [text.partition("\n")[0] for text in read] != ["table; "]:
         yield f"the end of the large result was read as {read}"
 
 
-def _count_fits(final: Picture) -> Iterable[str]:
+def _count_fits(final: ThreadDump) -> Iterable[str]:
     """The count is the sum of the calls that are known to have succeeded."""
     wanted = sum(
         call.arguments["by"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from crash_scenarios import Part, Said, Scenario
 
 from awaken.core.lifecycle import CANCELLED, NATURAL_END
-from awaken.testing.chaos import Picture
+from awaken.testing.chaos import ThreadDump
 
 _SAID = (
     Said(),
@@ -18,7 +18,7 @@ _SAID = (
 )
 
 
-def _went_on_after_the_interrupt(final: Picture) -> Iterable[str]:
+def _went_on_after_the_interrupt(final: ThreadDump) -> Iterable[str]:
     """What was said from the interrupt on was done, in its order; what was said before, if it was
     begun, came first. Each submission has one run."""
     texts = [said.text for said in _SAID]

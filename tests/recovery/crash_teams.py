@@ -25,7 +25,7 @@ from awaken.core.lifecycle import NATURAL_END
 from awaken.core.run import RunRecord
 from awaken.core.suspension import Ticket
 from awaken.ext.handoff import Handoff
-from awaken.testing.chaos import Picture, task_of
+from awaken.testing.chaos import ThreadDump, task_of
 
 CHARGE: Plan = [[("charge", {"order": 1})]]
 SHIP: Plan = [[("ship", {"order": 1})]]
@@ -63,7 +63,7 @@ _BENEATH = {
 _OVERTAKEN = (Said(), Said(text="Did you do it?"))
 
 
-def told_what_was_done(final: Picture) -> Iterable[str]:
+def told_what_was_done(final: ThreadDump) -> Iterable[str]:
     """A call that was superseded, or cut short, tells of the charge beneath it, once."""
     told = [m.text() for m in final.messages if m.text().startswith("superseded")]
     texts = [text.count("charge(order=1) → ") for text in told]
@@ -199,14 +199,14 @@ HANDOFFS = (
 # -- tasks ------------------------------------------------------------------------------------
 
 
-def tasks_in(final: Picture) -> Iterator[tuple[Picture, RunRecord]]:
+def tasks_in(final: ThreadDump) -> Iterator[tuple[ThreadDump, RunRecord]]:
     """The tasks there were, with the thread of whoever owns them."""
     for thread in final.threads():
         for child in thread.children:
             yield from ((thread, run) for run in child.runs if task_of(run) is not None)
 
 
-def told_once(final: Picture) -> Iterable[str]:
+def told_once(final: ThreadDump) -> Iterable[str]:
     """Each task has a name of its own, and its owner was told once how it ended."""
     names = Counter(
         (owner.thread_id, task_of(run)["task"]["task_id"]) for owner, run in tasks_in(final)
@@ -218,7 +218,7 @@ def told_once(final: Picture) -> Iterable[str]:
             yield f"the end of task {run.run_id} was told {told} times"
 
 
-def completed(final: Picture) -> Iterable[str]:
+def completed(final: ThreadDump) -> Iterable[str]:
     """The same, and each has done what it was to do."""
     yield from told_once(final)
     for _, run in tasks_in(final):
@@ -287,7 +287,7 @@ TASKS = (
 # -- messages ---------------------------------------------------------------------------------
 
 
-def arrived_once(final: Picture) -> Iterable[str]:
+def arrived_once(final: ThreadDump) -> Iterable[str]:
     """What one agent wrote to another is in the other's thread, and nowhere else."""
     texts = [message.text() for thread in final.threads() for message in thread.messages]
     came = texts.count("A word.")

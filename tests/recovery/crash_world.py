@@ -42,7 +42,7 @@ from awaken.core.message import Message, Role
 from awaken.core.tool import ToolError
 from awaken.core.tool_context import Tool
 from awaken.testing import FunctionModel, text_response, tool_calls_response
-from awaken.testing.chaos import KillSwitch, NoteKind, Witness, watched_model
+from awaken.testing.chaos import EffectLog, KillSwitch, NoteKind, watch_model
 
 Call = tuple[str, dict[str, Any]]
 Plan = Sequence[Sequence[Call]]
@@ -78,7 +78,7 @@ class World:
     """The one this process lives in."""
 
     def __init__(self, home: Path, switch: KillSwitch, seed: int) -> None:
-        self.switch, self.witness, self._seed = switch, switch.witness, seed
+        self.switch, self.effect_log, self._seed = switch, switch.effect_log, seed
         self.service = Service(home / "service")
         World.here = self
 
@@ -94,7 +94,7 @@ class World:
         time.sleep(self._pause(ctx, "after"))
 
     def _do(self, ctx: ToolCallContext, what: Json) -> None:
-        self.witness.note(NoteKind.EFFECT, ctx.tool_name, ctx.idempotency_key, what)
+        self.effect_log.note(NoteKind.EFFECT, ctx.tool_name, ctx.idempotency_key, what)
         self.switch.reach(f"effect of {ctx.tool_name}")
 
     def _pause(self, ctx: ToolCallContext, when: str) -> float:
@@ -102,7 +102,7 @@ class World:
 
     def happened(self, key: str) -> bool:
         return any(
-            note.kind is NoteKind.EFFECT and note.key == key for note in self.witness.notes()
+            note.kind is NoteKind.EFFECT and note.key == key for note in self.effect_log.notes()
         )
 
 
@@ -257,7 +257,7 @@ class Doorkeeper:
 
 
 def planned(
-    who: str, plan: Plan, witness: Witness, *, heeds: bool = False, remembers: bool = False
+    who: str, plan: Plan, effect_log: EffectLog, *, heeds: bool = False, remembers: bool = False
 ) -> Any:
     """A model that follows a plan by what it sees, and at the end says how much it has seen.
 
@@ -293,7 +293,7 @@ def planned(
             said, usage=TokenUsage(prompt_tokens=7, completion_tokens=3, total_tokens=10)
         )
 
-    return watched_model(FunctionModel(answer), witness)
+    return watch_model(FunctionModel(answer), effect_log)
 
 
 def _is_prompt(message: Message, *, heeds: bool) -> bool:

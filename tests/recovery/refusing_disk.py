@@ -28,7 +28,7 @@ from awaken.core.message import Role
 from awaken.core.store.threads import RunQuery
 from awaken.errors import AwakenError
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
-from awaken.testing.chaos import damage_between, picture_of
+from awaken.testing.chaos import damage_between, dump_thread
 
 PATIENCE = 120.0
 CALLS = 2
@@ -119,8 +119,8 @@ async def faults(runtime: Runtime, effects: Counter[str], threads: int) -> list[
         if head is None or head.owner is not None or head.open_run_id is not None:
             found.append(f"thread {thread} is stuck: {head}")
         found += _doubled(thread, [m.text() for m in await runtime.messages(thread)])
-        picture = await picture_of(runtime.store, thread)
-        found += damage_between((), picture, (), ()).sentences()
+        dump = await dump_thread(runtime.store, thread)
+        found += damage_between((), dump, (), ()).sentences()
         if not await turn(runtime, thread, "and once more"):
             found.append(f"thread {thread} takes no message any more")
     return found

@@ -92,7 +92,7 @@ class Crowd:
         for account in self.accounts:
             for name in COUNTED:
                 limit = account.limit(name)
-                used = getattr(account.spent, name) + getattr(account.reserved, name)
+                used = getattr(account.usage, name) + getattr(account.total_reserved, name)
                 assert limit is None or used <= limit + CRUMBS, f"{used} of {limit} {name}"
 
     # -- models -------------------------------------------------------------------------------

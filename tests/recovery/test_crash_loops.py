@@ -18,7 +18,7 @@ from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed, Stopped
 from awaken.core.message import Message, Role
 from awaken.core.run import RunRecord
 from awaken.core.store.threads import RunQuery
-from awaken.core.tool import ABANDONED, MOST_TAKEOVERS
+from awaken.core.tool import ABANDONED, MAX_TAKEOVERS
 from postgres_kit import Postgres
 
 pytestmark = pytest.mark.anyio
@@ -65,8 +65,8 @@ async def test_a_run_whose_tool_kills_its_process_is_abandoned_and_other_runs_go
     tmp_path: Path,
 ) -> None:
     async with played("idempotent tool", tmp_path) as play:
-        assert play.codes == [KILLED] * (1 + MOST_TAKEOVERS) + [0]
-        assert play.done == {"parse": 1 + MOST_TAKEOVERS}
+        assert play.codes == [KILLED] * (1 + MAX_TAKEOVERS) + [0]
+        assert play.done == {"parse": 1 + MAX_TAKEOVERS}
         (run,) = await play.runs()
         asked, called, told = await play.log()
         (beside,) = await play.runs("beside")
@@ -86,7 +86,7 @@ async def test_on_postgres_a_run_that_kills_every_node_is_abandoned_and_the_next
 ) -> None:
     """06/CL-20: each node takes it over when the lease of the one before it is over."""
     async with played("idempotent tool", tmp_path, postgres.address(lease=0.3, pool=3)) as play:
-        assert play.codes == [KILLED] * (1 + MOST_TAKEOVERS) + [0]
+        assert play.codes == [KILLED] * (1 + MAX_TAKEOVERS) + [0]
         (run,) = await play.runs()
         (beside,) = await play.runs("beside")
 
@@ -101,7 +101,7 @@ async def test_a_tool_that_kills_before_its_call_is_on_record_is_found_out_as_we
 ) -> None:
     """A `read` call starts while the commit of its intent is under way."""
     async with played("read tool", tmp_path) as play:
-        assert play.codes == [KILLED] * (1 + MOST_TAKEOVERS) + [0]
+        assert play.codes == [KILLED] * (1 + MAX_TAKEOVERS) + [0]
         (run,) = await play.runs()
 
     assert isinstance(run.termination_reason, Failed)
@@ -121,9 +121,9 @@ async def test_calls_of_an_abandoned_run_are_settled_by_their_policy_and_nothing
 ) -> None:
     """A plugin kills: not even the plugins of the agent are used to end the run."""
     async with played("plugin", tmp_path) as play:
-        assert play.codes == [KILLED] * (1 + MOST_TAKEOVERS) + [0]
+        assert play.codes == [KILLED] * (1 + MAX_TAKEOVERS) + [0]
         assert play.done == dict.fromkeys(("look", "put", "pay", "ship", "book"), 1) | {
-            "activate": 1 + MOST_TAKEOVERS
+            "activate": 1 + MAX_TAKEOVERS
         }
         _, called, *results = await play.log()
         (run,) = await play.runs()
@@ -138,7 +138,7 @@ async def test_calls_of_an_abandoned_run_are_settled_by_their_policy_and_nothing
 
 async def test_a_delegate_that_kills_is_abandoned_and_its_parent_goes_on(tmp_path: Path) -> None:
     async with played("delegate", tmp_path) as play:
-        assert play.codes == [KILLED] * (1 + MOST_TAKEOVERS) + [0]
+        assert play.codes == [KILLED] * (1 + MAX_TAKEOVERS) + [0]
         (run,) = await play.runs()
         (child,) = [run for run in await play.all_runs() if run.agent_id == "below"]
         _, _, told, last = await play.log()
@@ -162,7 +162,7 @@ async def test_a_run_that_kills_beside_its_delegate_is_abandoned_too(tmp_path: P
     async with played("beside a delegate", tmp_path) as play:
         assert play.codes[-1] == 0
         # That the delegate is given up is news for its parent, which then has as many lives again.
-        assert len(play.codes) <= 2 + 2 * MOST_TAKEOVERS
+        assert len(play.codes) <= 2 + 2 * MAX_TAKEOVERS
         runs = await play.all_runs()
 
     ends = {run.agent_id: run.termination_reason for run in runs}
@@ -172,7 +172,7 @@ async def test_a_run_that_kills_beside_its_delegate_is_abandoned_too(tmp_path: P
 
 async def test_a_waiting_run_that_kills_whoever_comes_to_cancel_it_is_ended(tmp_path: Path) -> None:
     async with played("cancelled while it waits", tmp_path) as play:
-        assert play.codes == [KILLED] * (2 + MOST_TAKEOVERS) + [0]
+        assert play.codes == [KILLED] * (2 + MAX_TAKEOVERS) + [0]
         (run,) = await play.runs()
 
     assert run.termination_reason == CANCELLED
@@ -191,7 +191,7 @@ async def test_a_background_task_that_kills_is_abandoned_and_its_owner_is_told(
     tmp_path: Path,
 ) -> None:
     async with played("task", tmp_path) as play:
-        assert play.codes == [KILLED] * (1 + MOST_TAKEOVERS) + [0]
+        assert play.codes == [KILLED] * (1 + MAX_TAKEOVERS) + [0]
         (task,) = [run for run in await play.all_runs() if run.is_task]
         (owner,) = await play.runs()
         log = await play.log()

@@ -28,7 +28,7 @@ async def test_dependencies_are_made_again_once_by_a_process_that_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """09/FD-3, 09/FD-4, 09/FD-5"""
-    monkeypatch.setattr("awaken.runtime.waiting.PATIENCE", 0.05)
+    monkeypatch.setattr("awaken.runtime.waiting.OWNER_CHECK_SECONDS", 0.05)
     path = tmp_path / "a.db"
     address = f"sqlite:///{path}"
     process = await asyncio.create_subprocess_exec(sys.executable, str(STAGE), str(path))

@@ -9,7 +9,7 @@ import pytest
 from first_starts import end_after, leave_half_made, open_at_once
 
 from awaken.stores.postgres import PostgresStore
-from awaken.testing.conformance.helpers import PATIENCE, says, texts, write
+from awaken.testing.conformance.helpers import MAX_WAIT_SECONDS, says, texts, write
 from postgres_kit import Postgres
 from postgres_wire import Wire
 
@@ -44,7 +44,7 @@ async def test_a_process_waits_for_another_one_that_sets_the_schema_up(
     first = PostgresStore(address.replace(f":{postgres.port}/", f":{port}/"))
     second = PostgresStore(address)
     admin = await asyncpg.connect(postgres.dsn)
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as group:
         group.create_task(first.open())
         await wire.stopped.wait()
         opening = group.create_task(second.open())

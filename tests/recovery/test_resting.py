@@ -14,16 +14,16 @@ from awaken.core.store.store import Store
 from awaken.core.suspension import Ticket
 from awaken.stores.memory import MemoryStore
 from awaken.testing.chaos import (
-    Picture,
-    ThreadChanges,
+    ChangeWatcher,
+    ThreadDump,
     answerable,
     at_rest,
     damage_between,
+    dump_store,
+    dump_thread,
     list_orphans,
     open_runs,
-    picture_of,
     questions,
-    whole_picture_of,
 )
 
 pytestmark = pytest.mark.anyio
@@ -115,10 +115,10 @@ async def test_a_delegate_whose_run_has_ended_is_damage_at_a_kill_and_at_the_end
     store = await store_with(run("root", DONE), run("child", parent="root", call="c1"))
     assert [orphan.run_id for orphan in await list_orphans(store)] == ["child"]
 
-    seen = await whole_picture_of(store, "root")
+    seen = await dump_store(store, "root")
     mended = run("child", DONE, parent="root", call="c1")
     await store.commit(ThreadCommit(thread_id="child", expected_length=0, run=mended))
-    final = await whole_picture_of(store, "root")
+    final = await dump_store(store, "root")
 
     assert ORPHANED in damage_between([], seen, (), ()).left_open
     assert damage_between([seen, seen], final, (), ()).left_open == (f"at a kill, {ORPHANED}",)
@@ -134,14 +134,16 @@ async def test_a_delegate_is_no_orphan_with_a_cancel_pending_or_a_parent_that_go
 
     for each in (store, waits, task):
         assert not await list_orphans(each)
-        seen = await whole_picture_of(each, "root")
+        seen = await dump_store(each, "root")
         assert not damage_between([seen], over(seen), (), ()).left_open
 
 
-def over(seen: Picture) -> Picture:
+def over(seen: ThreadDump) -> ThreadDump:
     """What was seen, after all runs have ended."""
     ended = tuple(msgspec.structs.replace(run, status=DONE) for run in seen.runs)
-    return Picture(thread_id=seen.thread_id, runs=ended, children=tuple(map(over, seen.children)))
+    return ThreadDump(
+        thread_id=seen.thread_id, runs=ended, children=tuple(map(over, seen.children))
+    )
 
 
 async def test_nothing_is_at_rest_as_long_as_somebody_runs() -> None:
@@ -155,15 +157,15 @@ async def test_nothing_is_at_rest_as_long_as_somebody_runs() -> None:
 async def test_whoever_waits_for_a_change_looks_up_also_without_one() -> None:
     """What begins meanwhile is not among what it waits for."""
     store = await store_with(run("root"))
-    changes = ThreadChanges(store)
+    changes = ChangeWatcher(store)
     for _ in range(2):
         await changes.wait(await open_runs(store))
 
 
-async def test_a_picture_shows_what_is_beneath_and_if_asked_for_all_else() -> None:
+async def test_a_dump_has_all_child_threads_and_on_request_all_other_threads() -> None:
     store = await store_with(run("root"), run("child", parent="root"), run("other"))
-    picture = await picture_of(store, "root")
-    assert [thread.thread_id for thread in picture.threads()] == ["root", "child"]
-    whole = await whole_picture_of(store, "root")
+    dump = await dump_thread(store, "root")
+    assert [thread.thread_id for thread in dump.threads()] == ["root", "child"]
+    whole = await dump_store(store, "root")
     assert [thread.thread_id for thread in whole.threads()] == ["root", "child", "other"]
-    assert not (await picture_of(store, "nobody")).runs
+    assert not (await dump_thread(store, "nobody")).runs

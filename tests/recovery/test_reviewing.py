@@ -18,7 +18,7 @@ from awaken.testing.chaos import (
     Damage,
     Note,
     NoteKind,
-    Picture,
+    ThreadDump,
     damage_between,
     differences,
     transcript_faults,
@@ -48,7 +48,7 @@ def event(seq: int) -> RunEvent:
     return RunEvent(thread_id="t1", run_id="run", at_ms=0, seq=seq, event=StepEnd())
 
 
-WHOLE = Picture(
+WHOLE = ThreadDump(
     thread_id="t1",
     messages=(USER, CALLING, CHARGED, SHIPPED, DONE),
     events=(event(1), event(2)),
@@ -57,11 +57,11 @@ WHOLE = Picture(
 )
 
 
-def changed(**fields: object) -> Picture:
+def changed(**fields: object) -> ThreadDump:
     return msgspec.structs.replace(WHOLE, **fields)
 
 
-def review(final: Picture = WHOLE, *notes: Note, before: Picture | None = None) -> Damage:
+def review(final: ThreadDump = WHOLE, *notes: Note, before: ThreadDump | None = None) -> Damage:
     return damage_between([before] if before else [], final, notes, {"charge", "ship"})
 
 
@@ -87,11 +87,11 @@ def asked(question: str, *messages: Message) -> Note:
     return note(NoteKind.MODEL, "model", detail={"question": question, "messages": shown})
 
 
-def child(**fields: Any) -> Picture:
+def child(**fields: Any) -> ThreadDump:
     """A thread beneath, whole unless something is said of it."""
     run = msgspec.structs.replace(RUN, run_id="child", thread_id="c1", agent_id="helper")
     messages = (Message.user("Help!", id="cu"), DONE.with_id("ca"))
-    return Picture(**{"thread_id": "c1", "messages": messages, "runs": (run,)} | fields)
+    return ThreadDump(**{"thread_id": "c1", "messages": messages, "runs": (run,)} | fields)
 
 
 def test_a_thread_that_is_whole_has_no_damage() -> None:
@@ -112,7 +112,7 @@ def test_a_thread_that_is_whole_has_no_damage() -> None:
     ],
     ids=["message gone", "message changed", "event gone", "run gone", "outcome changed"],
 )
-def test_what_was_there_at_a_kill_must_be_there_at_the_end(final: Picture, words: str) -> None:
+def test_what_was_there_at_a_kill_must_be_there_at_the_end(final: ThreadDump, words: str) -> None:
     assert words in review(final, before=WHOLE).lost
 
 
@@ -235,7 +235,7 @@ def test_threads_beneath_are_looked_at_like_any_other() -> None:
 def test_calls_are_open_wherever_they_were_made_and_so_are_tasks_nobody_can_take_up() -> None:
     """A task's run has the name of the call that started it."""
 
-    def task(resume: Json) -> Picture:
+    def task(resume: Json) -> ThreadDump:
         extras = {"task": {"task_id": "bg_0"}, "resume": resume}
         asked_for = RunRequestSnapshot(origin=RequestOrigin.INTERNAL, request_extras=extras)
         run = msgspec.structs.replace(

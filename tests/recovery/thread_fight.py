@@ -37,7 +37,7 @@ from awaken.core.llm import InferenceRequest
 from awaken.core.message import Role
 from awaken.errors import ThreadAlreadyRunning
 from awaken.testing import FunctionModel, text_response, tool_call_response
-from awaken.testing.chaos import Note, NoteKind, Picture, Witness, damage_between, picture_of
+from awaken.testing.chaos import EffectLog, Note, NoteKind, ThreadDump, damage_between, dump_thread
 
 LONGEST = 300
 """Seconds a fighter may take for all of its rounds, and one more for each of them."""
@@ -70,14 +70,14 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
 # -- a fighter --------------------------------------------------------------------------------
 
 
-def worker(witness: Witness) -> Agent:
+def worker(effect_log: EffectLog) -> Agent:
     @tool
     async def work(ctx: ToolCallContext) -> str:
         """Be busy for a moment."""
         thread = ctx.run_identity.thread_id
-        witness.note(NoteKind.START, thread, ctx.idempotency_key)
+        effect_log.note(NoteKind.START, thread, ctx.idempotency_key)
         await asyncio.sleep(0.001)
-        witness.note(NoteKind.END, thread, ctx.idempotency_key)
+        effect_log.note(NoteKind.END, thread, ctx.idempotency_key)
         return "worked"
 
     def answer(request: InferenceRequest) -> StreamResult:
@@ -89,15 +89,15 @@ def worker(witness: Witness) -> Agent:
     return Agent("worker", model=FunctionModel(answer), tools=[work])
 
 
-def payer(witness: Witness) -> Agent:
+def payer(effect_log: EffectLog) -> Agent:
     """An agent that pays for everything it has read and not paid for, one thing after another."""
 
     @tool
     async def pay(ctx: ToolCallContext, text: str) -> str:
         """Pay for something."""
-        witness.note(NoteKind.START, text, ctx.idempotency_key)
+        effect_log.note(NoteKind.START, text, ctx.idempotency_key)
         await asyncio.sleep(0.001)
-        witness.note(NoteKind.END, text, ctx.idempotency_key)
+        effect_log.note(NoteKind.END, text, ctx.idempotency_key)
         return "paid"
 
     def answer(request: InferenceRequest) -> StreamResult:
@@ -113,9 +113,9 @@ def payer(witness: Witness) -> Agent:
 
 async def fight(name: str, home: Path, site: Site, ring: socket.socket) -> None:
     """Take part in every round that is announced, until an empty line."""
-    witness = Witness(home / "witness")
+    effect_log = EffectLog(home / "effect_log")
     lines = ring.makefile("rb")
-    agents = [worker(witness), payer(witness)]
+    agents = [worker(effect_log), payer(effect_log)]
     async with Runtime(agents, store=site.store, bus=site.bus, recover=False) as runtime:
         while (line := await asyncio.to_thread(lines.readline)) != b"\n":
             now = msgspec.structs.replace(loads(line, Round), fighter=name)
@@ -178,7 +178,7 @@ def announcements(scenario: str, rounds: int) -> Iterator[Round]:
 
 async def read_the_rest(home: Path, site: Site, threads: Iterable[str]) -> None:
     """Let each thread's agent read what came too late for its last run."""
-    agent = payer(Witness(home / "witness"))
+    agent = payer(EffectLog(home / "effect_log"))
     async with Runtime([agent], store=site.store, bus=site.bus, recover=False) as runtime:
         for thread in threads:
             await runtime.run("payer", f"the end of {thread}", thread=thread)
@@ -192,21 +192,21 @@ def faults(said: Sequence[Round], home: Path, site: Site) -> Iterator[str]:
         wanted = len(taken) if queued else 1
         if sum(taken) < wanted:
             yield f"round {number}: {sum(taken)} of {wanted} were let in"
-    notes = Witness(home / "witness").notes()
+    notes = EffectLog(home / "effect_log").notes()
     for first, second in pairwise(notes):
         if first.kind is NoteKind.START and (second.kind, second.key) != (NoteKind.END, first.key):
             yield f"two were at work at once: {first.key} and {second.key}"
     for thread in {now.thread for now in said}:
-        picture = asyncio.run(_picture(site, thread))
+        dump = asyncio.run(_dump(site, thread))
         mine = [now for now in said if now.thread == thread]
-        yield from _unlike(mine, picture)
+        yield from _unlike(mine, dump)
         yield from _unpaid(mine, notes)
-        yield from damage_between((), picture, (), ()).sentences()
+        yield from damage_between((), dump, (), ()).sentences()
 
 
-def _unlike(said: Sequence[Round], picture: Picture) -> Iterator[str]:
+def _unlike(said: Sequence[Round], dump: ThreadDump) -> Iterator[str]:
     """Messages that were taken and are not there once, or were refused and are there."""
-    found = Counter(message.text() for message in picture.messages if message.is_visible_user())
+    found = Counter(message.text() for message in dump.messages if message.is_visible_user())
     for text, taken in [said_of for now in said for said_of in _texts(now)]:
         if found[text] != int(taken):
             verb = "taken" if taken else "refused"
@@ -228,11 +228,11 @@ def _texts(now: Round) -> Iterator[tuple[str, bool]]:
     yield from ((letter, False) for letter in now.refused)
 
 
-async def _picture(site: Site, thread: str) -> Picture:
+async def _dump(site: Site, thread: str) -> ThreadDump:
     store = site.open()
     await store.open()
     try:
-        return await picture_of(store, thread)
+        return await dump_thread(store, thread)
     finally:
         await store.close()
 

@@ -35,10 +35,10 @@ from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     FunctionModel,
     ScriptedModel,
+    max_tokens_response,
     text_response,
     tool_call_response,
     tool_calls_response,
-    truncated_response,
 )
 from awaken.testing.models import Response
 
@@ -204,7 +204,7 @@ async def a_model_that_fails() -> Made:
 
 
 async def an_answer_in_two_pieces() -> Made:
-    model = ScriptedModel([truncated_response("It goes"), " on and on."])
+    model = ScriptedModel([max_tokens_response("It goes"), " on and on."])
     return await made(Agent("a", model=model))
 
 

@@ -33,7 +33,7 @@ from awaken.core.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.core.spec import ConsecutiveErrors
 from awaken.core.state.step_keys import INFERENCE_OVERRIDE
 from awaken.errors import AwakenError, ConfigError, InferenceFailed, ResolveFailed
-from awaken.testing import FakeClock, FunctionModel, ScriptedModel, truncated_response
+from awaken.testing import FakeClock, FunctionModel, ScriptedModel, max_tokens_response
 
 pytestmark = pytest.mark.anyio
 
@@ -226,7 +226,7 @@ async def test_a_hook_cannot_ask_for_more_than_was_set_aside() -> None:
 
 async def test_going_on_with_a_cut_answer_is_a_call_of_its_own_and_no_step() -> None:
     """The second piece is reserved as well, with the first in its prompt and less to say."""
-    cut = truncated_response("word " * 300)
+    cut = max_tokens_response("word " * 300)
     model = Meter(cut, says("the end", took(900, 50)))
     agent = Agent("writer", model=model, budget=Budget(tokens=2_000))
 
@@ -244,7 +244,7 @@ async def test_going_on_with_a_cut_answer_is_a_call_of_its_own_and_no_step() -> 
 
 
 async def test_an_answer_stays_cut_if_the_rest_cannot_be_paid() -> None:
-    model = Meter(truncated_response("word " * 300))
+    model = Meter(max_tokens_response("word " * 300))
     agent = Agent("writer", model=model, budget=Budget(tokens=1_100))
 
     async with Runtime([agent]) as runtime:

@@ -10,7 +10,7 @@ import pytest
 from budget_kit import Meter, T, calls, look, meter_of, on_record, says, took
 
 from awaken import Agent, Runtime, tool
-from awaken.core.account import book_key
+from awaken.core.account import ledger_key
 from awaken.core.budget import Budget
 from awaken.core.inference import StreamResult
 from awaken.core.lifecycle import NATURAL_END, RunStatus, Stopped
@@ -235,6 +235,6 @@ async def test_the_book_of_a_tree_is_deleted_with_its_root(kind: str, tmp_path: 
         assert len(await books.list(ProfileOwner())) == 3
         await runtime.delete_thread("one", children=ChildStrategy.CASCADE)
         kept = [entry.key for entry in await books.list(ProfileOwner())]
-        assert sorted(kept) == sorted(book_key(roots[name]) for name in ("other", "third"))
+        assert sorted(kept) == sorted(ledger_key(roots[name]) for name in ("other", "third"))
         await runtime.store.prune(before_ms=2**60)
         assert await books.list(ProfileOwner()) == []

@@ -9,7 +9,7 @@ from awaken import Agent, Budget, Price, Runtime
 from awaken.core.event import InferenceComplete, TextDelta
 from awaken.core.inference import StopReason, TokenUsage
 from awaken.core.llm import RateLimited, Stop, Usage
-from awaken.testing import ScriptedModel, text_response, tool_call_response, truncated_response
+from awaken.testing import ScriptedModel, max_tokens_response, text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio
 
@@ -88,7 +88,7 @@ async def test_steps_add_up_and_each_says_its_own() -> None:
 
 async def test_an_answer_that_came_in_pieces_costs_what_all_of_them_cost() -> None:
     usage = used(prompt_tokens=100, completion_tokens=10)
-    cut = replace(truncated_response("once upon "), usage=usage)
+    cut = replace(max_tokens_response("once upon "), usage=usage)
     agent = Agent("a", model=ScriptedModel([cut, cut, text_response("a time", usage)]))
     async with Runtime([agent], prices={"a.model": PRICE}) as runtime:
         result = await runtime.run("a", "go", thread="t")

@@ -170,7 +170,7 @@ async def test_what_agents_have_written_is_read_when_somebody_recovers() -> None
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(front_tasks, "PATIENCE", 0.02)
+    monkeypatch.setattr(front_tasks, "OWNER_CHECK_SECONDS", 0.02)
 
 
 @pytest.mark.usefixtures("impatient")

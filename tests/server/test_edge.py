@@ -19,7 +19,7 @@ from awaken import Runtime
 from awaken.core.identity import Principal
 from awaken.errors import ConfigError
 from awaken.server import app
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.routes import ROUTES
 
 pytestmark = pytest.mark.anyio
@@ -83,7 +83,11 @@ async def test_every_route_refuses_who_may_not_use_it_and_writes_nothing(
     caplog.set_level(logging.DEBUG)
     ids = await _ids(desk)
     before = await _everything(desk.runtime)
-    without_role = {Role.INVOKE: "approver", Role.READ: "approver", Role.ADMIN: "developer"}
+    without_role = {
+        KeyRole.INVOKE: "approver",
+        KeyRole.READ: "approver",
+        KeyRole.ADMIN: "developer",
+    }
     for route in WITH_KEY:
         asked = request_to(route, ids)
         missing = await desk.ask(None, **asked)
@@ -97,7 +101,7 @@ async def test_every_route_refuses_who_may_not_use_it_and_writes_nothing(
             foreign = await desk.ask("stranger", **asked)
             assert (foreign.status_code, code_of(foreign)) == (404, "not_found"), route.path
         lacking = next((who for role, who in without_role.items() if route.needs == (role,)), None)
-        if route.needs == (Role.INVOKE, Role.READ):
+        if route.needs == (KeyRole.INVOKE, KeyRole.READ):
             lacking = "approver"
         if lacking is not None:
             refused = await desk.ask(lacking, **asked)

@@ -12,7 +12,7 @@ from awaken.core.budget import Budget
 from awaken.core.identity import Principal
 from awaken.events import Stopped
 from awaken.server.auth import TokenClaims, Tokens
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 from awaken.server.limits import Limits, limit_budget
 from awaken.testing import FakeClock
 
@@ -155,10 +155,10 @@ async def test_a_token_is_signed_and_expires() -> None:
     token = await tokens.make(claims)
     assert (await signing("secret").read(token)).thread == "t"
     for wrong in (token[:-2], token + "A", "awt_", "awt_.", "awt_x.y"):
-        with pytest.raises(RequestRefused):
+        with pytest.raises(HttpRefusal):
             await tokens.read(wrong)
-    with pytest.raises(RequestRefused):
+    with pytest.raises(HttpRefusal):
         await signing("other").read(token)
     clock.advance(61)
-    with pytest.raises(RequestRefused):
+    with pytest.raises(HttpRefusal):
         await tokens.read(token)

@@ -18,7 +18,7 @@ from stream_kit import ask, serving
 
 from awaken import Agent, Runtime, tool
 from awaken.cli import main
-from awaken.core.access import Deed, KeyEntry, Role
+from awaken.core.access import Deed, KeyEntry, KeyRole
 from awaken.core.budget import Budget
 from awaken.errors import StoreUnavailable
 from awaken.server import app, open_streams
@@ -70,25 +70,25 @@ async def test_a_key_in_the_store_is_good_on_every_node_until_it_is_revoked(
     async with nodes(tmp_path / "a.db") as (clients, store):
         keys = {
             role: await add_to_store(store.access, name=role, scope="acme", roles=[role])
-            for role in (Role.INVOKE, Role.READ)
+            for role in (KeyRole.INVOKE, KeyRole.READ)
         }
         other = await add_to_store(store.access, scope="other", roles=["admin"])
         posted = await clients[0].post(
-            "/v1/threads/t/runs?wait=30", json=SAID, headers=with_key(keys[Role.INVOKE])
+            "/v1/threads/t/runs?wait=30", json=SAID, headers=with_key(keys[KeyRole.INVOKE])
         )
         assert posted.status_code == 200
-        id = keys[Role.READ].split("_")[1]
-        wrong = ("awk_nobody_" + "x" * 43, f"awk_{id}_" + "x" * 43, keys[Role.READ][:-1])
+        id = keys[KeyRole.READ].split("_")[1]
+        wrong = ("awk_nobody_" + "x" * 43, f"awk_{id}_" + "x" * 43, keys[KeyRole.READ][:-1])
         for client in clients:
-            heads = [with_key(key) for key in (keys[Role.READ], other, *wrong)]
+            heads = [with_key(key) for key in (keys[KeyRole.READ], other, *wrong)]
             answers = [await client.get("/v1/threads/t", headers=head) for head in heads]
             answers.append(await client.get("/v1/threads/t"))
             assert [answer.status_code for answer in answers] == [200, 404, *[401] * 4]
-            viewer = with_key(keys[Role.READ])
+            viewer = with_key(keys[KeyRole.READ])
             assert (await client.post("/v1/runs", json=SAID, headers=viewer)).status_code == 403
         assert await store.access.revoke_key(id)
         for client in clients:
-            gone = await client.get("/v1/threads/t", headers=with_key(keys[Role.READ]))
+            gone = await client.get("/v1/threads/t", headers=with_key(keys[KeyRole.READ]))
             assert (gone.status_code, code_of(gone)) == (401, "unauthorized")
 
 
@@ -159,7 +159,7 @@ async def test_a_session_may_do_what_its_key_may_now(tmp_path: Path) -> None:
         assert entry is not None
         await store.access.revoke_key(id)
         assert (await client.get("/v1/me", headers=session)).status_code == 401
-        await store.access.add_key(id, msgspec.structs.replace(entry, roles=(Role.READ,)))
+        await store.access.add_key(id, msgspec.structs.replace(entry, roles=(KeyRole.READ,)))
         assert (await client.get("/v1/audit", headers=session)).status_code == 403
 
 

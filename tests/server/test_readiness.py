@@ -24,7 +24,7 @@ from awaken.stores.postgres import PostgresStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock
 from awaken.testing.conformance.helpers import (
-    PATIENCE,
+    MAX_WAIT_SECONDS,
     expect_error,
     record,
     says,
@@ -91,7 +91,7 @@ async def test_a_lease_that_is_renewed_makes_a_process_ready_again(postgres: Pos
         async with refusing_writes(postgres.dsn):
             await expect_error(StoreUnavailable, store.claim("t", at_ms=1))
             assert await ready(client) == REFUSES
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             while await ready(client) != READY:  # noqa: ASYNC110  # the clock stands still
                 await asyncio.sleep(0.01)
     await store.close()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from awaken import errors
 from awaken.server.client_ids import ClientIds
-from awaken.server.errors import RequestRefused, to_error_response
+from awaken.server.errors import HttpRefusal, to_error_response
 from awaken.server.parsing import MAX_DEPTH, Depth
 from awaken.server.protocols.base import BadRequest
 
@@ -156,7 +156,7 @@ def test_depth_is_counted_part_by_part_as_a_parser_would(value: Any, around: int
         for start in range(0, len(text), cut):
             depth.add(text[start : start + cut])
         is_refused = False
-    except RequestRefused:
+    except HttpRefusal:
         is_refused = True
     assert is_refused == (around + _depth(value) > MAX_DEPTH)
 

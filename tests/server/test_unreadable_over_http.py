@@ -13,7 +13,7 @@ from edge_kit import Desk
 from server_kit import served
 
 from awaken import Runtime
-from awaken.core.access import Role
+from awaken.core.access import KeyRole
 from awaken.server import app
 from awaken.server.keys import add_key
 from poisoned_kit import IN_LISTS, agents, poison_postgres, poison_sqlite, run_of, thread_ids
@@ -22,11 +22,11 @@ from postgres_kit import Postgres
 pytestmark = pytest.mark.anyio
 
 KEYS: dict[str, dict[str, Any]] = {
-    "operator": {"roles": (Role.ADMIN,)},
-    "reader": {"roles": (Role.READ,)},
-    "bob": {"roles": (Role.INVOKE,)},
-    "narrowed": {"roles": (Role.READ,), "agents": ["p"]},
-    "stranger": {"roles": (Role.ADMIN,), "scope": "other"},
+    "operator": {"roles": (KeyRole.ADMIN,)},
+    "reader": {"roles": (KeyRole.READ,)},
+    "bob": {"roles": (KeyRole.INVOKE,)},
+    "narrowed": {"roles": (KeyRole.READ,), "agents": ["p"]},
+    "stranger": {"roles": (KeyRole.ADMIN,), "scope": "other"},
 }
 READS_ALL = ("operator", "reader")
 

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from awaken.core.store.commands import KEY_KEPT_MS
-from awaken.core.store.threads import Freed
+from awaken.core.store.threads import DeleteResult
 from awaken.stores.batch_delete import MAX_BATCH, delete_in_batches, next_size
 from awaken.stores.postgres import PostgresStore
 from awaken.testing import FakeClock
@@ -28,9 +28,9 @@ def test_a_batch_is_smaller_after_one_that_took_too_long() -> None:
 async def test_all_are_deleted_once_and_in_their_order() -> None:
     batches: list[Sequence[int]] = []
 
-    async def delete(batch: Sequence[int]) -> Freed:
+    async def delete(batch: Sequence[int]) -> DeleteResult:
         batches.append(batch)
-        return Freed(threads=len(batch), bytes=2 * len(batch))
+        return DeleteResult(threads=len(batch), bytes=2 * len(batch))
 
     freed = await delete_in_batches(range(1000), delete)
 
@@ -42,11 +42,11 @@ async def test_all_are_deleted_once_and_in_their_order() -> None:
 async def test_what_was_deleted_stays_deleted_if_a_batch_fails() -> None:
     gone: list[int] = []
 
-    async def delete(batch: Sequence[int]) -> Freed:
+    async def delete(batch: Sequence[int]) -> DeleteResult:
         if gone:
             raise ConnectionError
         gone.extend(batch)
-        return Freed()
+        return DeleteResult()
 
     with pytest.raises(ConnectionError):
         await delete_in_batches(range(1000), delete)

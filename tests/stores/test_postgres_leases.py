@@ -24,7 +24,7 @@ from awaken.stores.sql.submissions import Wanted
 from awaken.stores.waiting import POLL_SECONDS
 from awaken.testing.conformance.helpers import (
     DONE,
-    PATIENCE,
+    MAX_WAIT_SECONDS,
     WAITING,
     expect_error,
     names,
@@ -57,7 +57,7 @@ async def nodes(address: str, count: int = 2) -> AsyncIterator[list[PostgresStor
 
 async def claimed(store: PostgresStore, thread_id: str = "t") -> Fence:
     """Claim a thread as soon as that is allowed."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         while True:
             await store.wait_released(thread_id)
             try:
@@ -90,7 +90,7 @@ async def test_a_node_that_is_cut_off_stops_before_others_take_its_threads(
             await write(two, messages=says("two"), fence=theirs)
 
             wire.flow()
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(MAX_WAIT_SECONDS):
                 await one.lease.wait_held()
             assert one.lease.held
             assert lost == [mine], "the other thread is still its own"
@@ -196,7 +196,7 @@ async def test_a_look_around_that_finds_no_command_spares_the_look_for_commands(
         dsn = postgres.dsn.replace(f":{postgres.port}/", f":{wire.port}/")
         store = PostgresStore(f"{dsn}?schema=spared&lease=60&sslmode=disable")
         await store.open()
-        async with asyncio.timeout(PATIENCE), aclosing(store.watch_commands()) as ready:
+        async with asyncio.timeout(MAX_WAIT_SECONDS), aclosing(store.watch_commands()) as ready:
             assert await anext(ready) == set()
             hearing = asyncio.ensure_future(anext(ready))
             await until_heard(store)
@@ -230,7 +230,7 @@ async def test_a_node_is_told_of_a_run_that_another_one_has_left(
     async with nodes(postgres.address(lease=60)) as (one, two):
         fence = await one.claim("t", at_ms=1)
         await write(one, run=record("r"), fence=fence)
-        async with asyncio.timeout(PATIENCE), aclosing(two.watch_commands()) as ready:
+        async with asyncio.timeout(MAX_WAIT_SECONDS), aclosing(two.watch_commands()) as ready:
             assert await anext(ready) == set()
             hearing = asyncio.ensure_future(anext(ready))
             await until_heard(two)
@@ -264,7 +264,7 @@ async def test_ten_nodes_share_what_is_to_be_done(postgres: Postgres) -> None:
                 assert all(fence.owner == store.owner for fence, _ in found)
                 taken.extend(run.run_id for _, run in found)
 
-        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as tasks:
             for store in stores:
                 tasks.create_task(take(store))
         assert sorted(taken) == sorted(f"s{number}" for number in range(40))

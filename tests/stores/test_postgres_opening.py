@@ -17,7 +17,7 @@ from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.connections import Connector, connect
 from awaken.stores.postgres.migrations import check_standbys, prepare
 from awaken.stores.sql.migrations import Migration
-from awaken.testing.conformance.helpers import PATIENCE, says, texts, write
+from awaken.testing.conformance.helpers import MAX_WAIT_SECONDS, says, texts, write
 from postgres_kit import Postgres
 from postgres_wire import wired
 
@@ -80,7 +80,7 @@ async def test_a_connection_that_is_given_up_while_it_is_set_up_is_closed(
             await asyncio.sleep(0.01)
         connecting.cancel()
         await asyncio.wait([connecting])
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             while wire.sessions:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 
@@ -100,7 +100,7 @@ async def test_a_connection_that_no_caller_waits_for_is_made_and_closed(
         assert connecting.cancelled()
         await connector.close()
         assert wire.trips == 1, "it was made"
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             while wire.sessions:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
 

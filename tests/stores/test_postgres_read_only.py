@@ -11,7 +11,7 @@ from awaken.errors import ConfigError, StoreUnavailable
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.connections import connect
-from awaken.testing.conformance.helpers import PATIENCE, expect_error, says, texts, write
+from awaken.testing.conformance.helpers import MAX_WAIT_SECONDS, expect_error, says, texts, write
 from postgres_kit import Postgres, free_port, refusing_writes
 from postgres_wire import Wire, wired
 
@@ -23,7 +23,7 @@ ATTEMPTS = 12
 async def attempts(wire: Wire) -> None:
     """Wait until the store has asked the server a few times."""
     wire.trips = 0
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         while wire.trips < ATTEMPTS:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -43,7 +43,7 @@ async def test_commits_and_releases_wait_while_the_server_takes_no_writes(
             assert not committing.done()
             assert not releasing.done()
             assert await texts(store) == ["a"], "it can be read"
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             await committing
             await releasing
         assert await texts(store) == ["a", "b"]

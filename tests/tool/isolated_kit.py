@@ -29,7 +29,7 @@ from awaken.core.state.key import StateKey
 from awaken.core.tool import ToolError
 from awaken.tool import FunctionTool
 from awaken.tool.isolation.frames import Setup, WorkerRequest
-from awaken.tool.isolation.pool import Pool
+from awaken.tool.isolation.pool import WorkerPool
 from awaken.tool.isolation.target import target_of
 
 DEADLINE = 100.0
@@ -95,10 +95,12 @@ async def open_desk(directory: Path) -> AsyncIterator[Desk]:
             await desk.close()
 
 
-def pool_for(made: FunctionTool[..., Any], pass_env: tuple[str, ...] = (), **options: Any) -> Pool:
+def pool_for(
+    made: FunctionTool[..., Any], pass_env: tuple[str, ...] = (), **options: Any
+) -> WorkerPool:
     """A pool of one's own for an isolated tool."""
     target = target_of(made.__wrapped__, made.name)  # type: ignore[attr-defined]
-    return Pool(Setup(made.name, target, None, (), pass_env), **options)
+    return WorkerPool(Setup(made.name, target, None, (), pass_env), **options)
 
 
 def request(**values: Any) -> bytes:

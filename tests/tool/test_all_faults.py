@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tool_context import run_tool
 
 from awaken import tool
-from awaken.tool.arguments import MOST, all_faults
+from awaken.tool.arguments import MAX_ERRORS, all_faults
 
 pytestmark = pytest.mark.anyio
 
@@ -53,14 +53,14 @@ async def greet(person: Person, times: int) -> str:
     return "hello"
 
 
-async def _told(of: Any, args: Any) -> list[str]:
+async def _fault_texts(of: Any, args: Any) -> list[str]:
     result = (await run_tool(of, args)).result
     return str(result.message).removeprefix("Invalid arguments: ").split("; ")
 
 
 async def test_all_faults_are_told_at_once() -> None:
     """At every depth, with the place of each."""
-    told = await _told(
+    told = await _fault_texts(
         send,
         {
             "parcels": [
@@ -89,21 +89,21 @@ async def test_all_faults_are_told_at_once() -> None:
 async def test_one_fault_is_told_as_before() -> None:
     fine = {"parcels": [], "count": 1}
 
-    assert await _told(send, {**fine, "back_to": "Bern"}) == [
+    assert await _fault_texts(send, {**fine, "back_to": "Bern"}) == [
         "back_to: expected `object | null`, got `str`"
     ]
-    assert await _told(send, {"parcels": []}) == ["count: required, but missing"]
+    assert await _fault_texts(send, {"parcels": []}) == ["count: required, but missing"]
 
 
 async def test_faults_of_pydantic_types_are_told_with_the_others() -> None:
-    told = await _told(greet, {"person": {"age": "old"}, "times": "often"})
+    told = await _fault_texts(greet, {"person": {"age": "old"}, "times": "often"})
 
     assert told[0] == "times: expected `int`, got `str`"
     assert sorted(text.partition(":")[0] for text in told) == ["person.age", "person.name", "times"]
 
 
 def test_very_many_faults_are_not_all_told() -> None:
-    assert len(all_faults(["x"] * 500, list[Parcel])) == MOST
+    assert len(all_faults(["x"] * 500, list[Parcel])) == MAX_ERRORS
 
 
 JSON = st.recursive(

@@ -38,18 +38,18 @@ async def plain(cells: list[int], named: dict[str, int] | None = None) -> str:
     return "ok"
 
 
-async def told(of: Any, arguments: Any) -> str:
+async def fault_text(of: Any, arguments: Any) -> str:
     message: str | None = (await run_tool(of, arguments)).result.message
     assert message is not None
     return message
 
 
 async def test_twenty_faults_of_a_model_are_told() -> None:
-    faults = (await told(sheet, {"sheet": {"cells": ["a"] * 1000}})).split("; ")
+    faults = (await fault_text(sheet, {"sheet": {"cells": ["a"] * 1000}})).split("; ")
     assert len(faults) == 21
     assert faults[19].startswith("sheet.cells[19]: ")
     assert faults[20] == "and more"
-    faults = (await told(sheet, {"sheet": {"cells": ["a"] * 20}})).split("; ")
+    faults = (await fault_text(sheet, {"sheet": {"cells": ["a"] * 20}})).split("; ")
     assert len(faults) == 20
     assert "and more" not in faults[-1]
 
@@ -58,21 +58,21 @@ async def test_a_million_faults_of_a_model_take_neither_seconds_nor_memory() -> 
     tracemalloc.start()
     try:
         for count in (100_000, 1_000_000):
-            message = await told(sheet, {"sheet": {"cells": ["a"] * count}})
+            message = await fault_text(sheet, {"sheet": {"cells": ["a"] * count}})
             assert ": send " in message
             assert "sheet: " in message
             assert len(message) < 200
         assert tracemalloc.get_traced_memory()[1] < 50 * 2**20
     finally:
         tracemalloc.stop()
-    assert (await told(sheet, {"sheet": {"cells": [1] * 99_999 + ["a"]}})).startswith(
+    assert (await fault_text(sheet, {"sheet": {"cells": [1] * 99_999 + ["a"]}})).startswith(
         "Invalid arguments: sheet.cells[99999]: "
     )
 
 
 async def test_faults_of_both_kinds_are_bounded() -> None:
     wrong = ["a"] * 1000
-    assert len(await told(both, {"sheet": {"cells": wrong}, "cells": wrong})) < 5_000
+    assert len(await fault_text(both, {"sheet": {"cells": wrong}, "cells": wrong})) < 5_000
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ async def test_faults_of_both_kinds_are_bounded() -> None:
     ],
 )
 async def test_a_long_name_is_not_told_whole(of: Any, arguments: Any) -> None:
-    message = await told(of, arguments)
+    message = await fault_text(of, arguments)
     assert message.startswith("Invalid arguments: ")
     assert len(message) < 1_500
 

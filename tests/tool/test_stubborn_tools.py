@@ -81,7 +81,7 @@ async def test_a_tool_that_swallows_its_cancellation_cannot_defeat_its_timeout(
             stubborn.go_on.set()
             await stubborn.ended.wait()
             await asyncio.sleep(0)
-    assert "call 'c1' of tool 'stubborn', which was left behind, has ended" in caplog.text
+    assert "call 'c1' of tool 'stubborn', which was abandoned, has ended" in caplog.text
 
 
 @pytest.mark.usefixtures("_short_grace")

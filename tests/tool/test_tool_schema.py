@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awaken.core.schema import compiled
+from awaken.core.schema import compile_schema
 from awaken.core.tool import ToolError, ToolErrorKind
 from awaken.errors import ConfigError
 from awaken.tool import generate_tool_schema, sanitize_for_llm, validate_against_schema
@@ -345,16 +345,16 @@ def test_a_schema_changed_after_its_first_use_is_enforced_as_it_is_now() -> None
 def test_equal_schemas_share_one_compiled_form() -> None:
     first = {"type": "object", "required": ["a"], "properties": {"a": {}}}
     second = {"properties": {"a": {}}, "required": ["a"], "type": "object"}
-    assert compiled(first) is compiled(second)
+    assert compile_schema(first) is compile_schema(second)
 
 
 def test_many_schemas_do_not_pile_up() -> None:
-    oldest = compiled({"properties": {"a": {"maximum": -1}}})
+    oldest = compile_schema({"properties": {"a": {"maximum": -1}}})
     for n in range(1100):
         validate_against_schema({"properties": {"a": {"maximum": n}}}, {"a": 0})
-    newest = compiled({"properties": {"a": {"maximum": 1099}}})
-    assert compiled({"properties": {"a": {"maximum": 1099}}}) is newest
-    assert compiled({"properties": {"a": {"maximum": -1}}}) is not oldest, "it was dropped"
+    newest = compile_schema({"properties": {"a": {"maximum": 1099}}})
+    assert compile_schema({"properties": {"a": {"maximum": 1099}}}) is newest
+    assert compile_schema({"properties": {"a": {"maximum": -1}}}) is not oldest, "it was dropped"
     validate_against_schema(CITY, {"city": "Rome"})
 
 

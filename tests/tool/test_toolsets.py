@@ -20,7 +20,7 @@ WORDS = st.text("abc_", min_size=1, max_size=4)
 PATTERNS = st.text("abc_*?", min_size=1, max_size=4).map(lambda text: text + "*")
 
 
-def named(name: str) -> Tool:
+def make_tool(name: str) -> Tool:
     def act(n: int) -> int:
         """Act."""
         return n
@@ -31,10 +31,10 @@ def named(name: str) -> Tool:
 @st.composite
 def sets(draw: Any) -> Toolset:
     names = draw(st.lists(WORDS, unique=True, max_size=5))
-    return Toolset(draw(WORDS), [named(name) for name in names])
+    return Toolset(draw(WORDS), [make_tool(name) for name in names])
 
 
-def offered(one: Toolset) -> list[tuple[str, Any, Any, bool]]:
+def list_offers(one: Toolset) -> list[tuple[str, Any, Any, bool]]:
     return [(tool.id, tool.inner, tool.traits, tool.asks) for tool in one.tools]
 
 
@@ -45,9 +45,9 @@ def offered(one: Toolset) -> list[tuple[str, Any, Any, bool]]:
 def test_filters_and_prefixes_change_places(crm: Toolset, pattern: str, prefix: str) -> None:
     """08/EX-1"""
     filtered = crm.only(pattern).prefixed(prefix)
-    assert offered(filtered) == offered(crm.prefixed(prefix).only(prefix + pattern))
+    assert list_offers(filtered) == list_offers(crm.prefixed(prefix).only(prefix + pattern))
     left = crm.without(pattern).prefixed(prefix)
-    assert offered(left) == offered(crm.prefixed(prefix).without(prefix + pattern))
+    assert list_offers(left) == list_offers(crm.prefixed(prefix).without(prefix + pattern))
 
 
 @given(sets(), PATTERNS)
@@ -57,7 +57,7 @@ def test_only_and_without_part_a_set(crm: Toolset, pattern: str) -> None:
     assert chosen.names == tuple(name for name in crm.names if fnmatchcase(name, pattern))
     assert set(chosen.names) | set(rest.names) == set(crm.names)
     assert not set(chosen.names) & set(rest.names)
-    assert offered(chosen.only(pattern)) == offered(chosen)
+    assert list_offers(chosen.only(pattern)) == list_offers(chosen)
 
 
 @given(sets(), sets(), WORDS)
@@ -65,8 +65,8 @@ def test_a_sum_offers_each_tool_once(one: Toolset, two: Toolset, prefix: str) ->
     """08/EX-1"""
     apart = two.prefixed(f"{prefix}-")
     both = one + apart
-    assert offered(both) == offered(one) + offered(apart)
-    assert offered(both + one) == offered(both + apart) == offered(both)
+    assert list_offers(both) == list_offers(one) + list_offers(apart)
+    assert list_offers(both + one) == list_offers(both + apart) == list_offers(both)
 
 
 @given(sets(), PATTERNS, WORDS)
@@ -82,11 +82,11 @@ def test_other_changes_keep_the_names_and_rename_keeps_the_rest(
     ):
         assert changed.names == crm.names
     back = crm.renamed({name: f"{name}.x" for name in crm.names})
-    assert offered(back.renamed({f"{name}.x": name for name in crm.names})) == offered(crm)
+    assert list_offers(back.renamed({f"{name}.x": name for name in crm.names})) == list_offers(crm)
 
 
 def test_a_change_is_seen_in_the_new_set_alone() -> None:
-    find, delete = named("find"), named("delete")
+    find, delete = make_tool("find"), make_tool("delete")
     crm = Toolset("crm", [find, delete])
     changed = crm.effects({"*": "once", "f*": "read"}).asking("del*").timeout(5)
 
@@ -102,7 +102,7 @@ def test_a_change_is_seen_in_the_new_set_alone() -> None:
 
 # -- mistakes ---------------------------------------------------------------------------------
 
-CRM = Toolset("crm", [named("find")])
+CRM = Toolset("crm", [make_tool("find")])
 
 
 def untyped(value: object) -> Any:
@@ -113,12 +113,12 @@ def untyped(value: object) -> Any:
     ("make", "told"),
     [
         (
-            lambda: CRM + Toolset("shop", [named("find")]),
+            lambda: CRM + Toolset("shop", [make_tool("find")]),
             "toolset 'crm' and toolset 'shop' both have a tool named 'find': rename one with "
             "renamed({…}), or all of a set with prefixed('…')",
         ),
         (
-            lambda: Agent("desk", model="demo", tools=[named("find"), CRM]),
+            lambda: Agent("desk", model="demo", tools=[make_tool("find"), CRM]),
             "agent 'desk' has two tools named 'find', from the agent's other tools and toolset "
             "'crm': rename one, as in tool(function, name='…') or toolset.prefixed('…')",
         ),

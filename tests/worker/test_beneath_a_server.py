@@ -17,7 +17,7 @@ from awaken.core.store.commands import ThreadCommand
 from awaken.core.store.commits import NeverLost
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
-from awaken.worker import AgentRuntime
+from awaken.worker import Worker
 from awaken.worker.event_stream import stream_run
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.recovery import Recovery
@@ -40,7 +40,7 @@ def pays(request: InferenceRequest) -> Any:
     return tool_call_response("", "pay", "c", {})
 
 
-def engine_of(store: MemoryStore, *agents: Agent) -> AgentRuntime:
+def engine_of(store: MemoryStore, *agents: Agent) -> Worker:
     return Runtime(agents, store=store, recover=False).engine
 
 
@@ -60,7 +60,7 @@ def payer() -> Agent:
 class Watcher:
     """Notes the runs that begin and end."""
 
-    def __init__(self, engine: AgentRuntime) -> None:
+    def __init__(self, engine: Worker) -> None:
         self.seen: list[tuple[str | None, bool]] = []
         self.unsubscribe = engine.active.changes.subscribe(self._note)
 

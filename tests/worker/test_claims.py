@@ -23,7 +23,7 @@ from awaken.errors import StorageError, StoreUnavailable, ThreadOwned
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
-from awaken.testing.conformance.helpers import PATIENCE, record, write
+from awaken.testing.conformance.helpers import MAX_WAIT_SECONDS, record, write
 from awaken.worker.claims import COMPARE_SECONDS, ClaimUse
 
 pytestmark = pytest.mark.anyio
@@ -92,14 +92,14 @@ async def compare(clock: FakeClock, store: Pausing, times: int) -> None:
     comparisons before that one have ended."""
     for _ in range(times + 1):
         seen = store.looks
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             while store.looks == seen:
                 clock.advance(COMPARE_SECONDS + 1)
                 await asyncio.sleep(0)
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
@@ -179,7 +179,7 @@ async def test_a_run_is_recovered_when_its_thread_is_released_at_last() -> None:
         await until(lambda: store.refused_releases == 1)
         store.refuses = lambda commit: False
         waiting = asyncio.ensure_future(runtime.wait(submitted.run_id))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             while not waiting.done():
                 clock.advance(1)
                 await asyncio.sleep(0.01)
@@ -267,7 +267,7 @@ async def test_two_claims_of_a_thread_that_are_each_seen_once_are_left_alone() -
         for _ in range(3):
             fence = await store.claim(T, at_ms=1)
             seen = store.looks
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(MAX_WAIT_SECONDS):
                 while store.looks == seen:
                     clock.advance(COMPARE_SECONDS + 1)
                     await asyncio.sleep(0)

@@ -10,7 +10,7 @@ from delegation_kit import Place, World, planned, to
 from awaken import Agent, Message, Runtime, ToolCallContext, tool
 from awaken.core.profile import ProfileKey
 from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
-from awaken.core.thread_ids import place_of
+from awaken.core.thread_ids import parse_family
 from awaken.worker import RunRequest
 
 pytestmark = pytest.mark.anyio
@@ -48,7 +48,7 @@ async def test_ids_of_children_tasks_and_their_runs_lie_in_the_family_of_their_r
         runs = await runtime.list_runs(RunQuery(ancestor_thread_id=root))
         assert len(beneath) == len(runs) == 4, "a delegate with one, and a task with its agent"
         assert {run.run_id for run in runs} == {thread.id for thread in beneath}
-        assert {place_of(thread.id) for thread in beneath} == {place_of(root)}
+        assert {parse_family(thread.id) for thread in beneath} == {parse_family(root)}
 
 
 async def test_a_thread_of_one_scope_is_in_no_list_of_another(place: Place) -> None:

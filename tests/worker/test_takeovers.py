@@ -17,7 +17,7 @@ from awaken.core.inference import StreamResult
 from awaken.core.lifecycle import CANCELLED, NATURAL_END, Failed
 from awaken.core.llm import InferenceRequest
 from awaken.core.run import RunRecord
-from awaken.core.tool import MOST_TAKEOVERS
+from awaken.core.tool import MAX_TAKEOVERS
 from awaken.core.tool_context import Tool
 from awaken.errors import AwakenError
 from awaken.stores.memory import MemoryStore
@@ -91,7 +91,7 @@ def _falls_once(request: InferenceRequest) -> StreamResult:
 
 async def test_a_run_that_is_left_on_purpose_is_taken_up_as_often_as_need_be() -> None:
     hole = Hole()
-    for _ in range(2 * MOST_TAKEOVERS):
+    for _ in range(2 * MAX_TAKEOVERS):
         await hole.leave()
     assert (await hole.record()).takeovers is None
 
@@ -105,12 +105,12 @@ async def test_takeovers_count_from_the_first_process_that_died_until_something_
     None
 ):
     hole = Hole()
-    for _ in range(MOST_TAKEOVERS):
+    for _ in range(MAX_TAKEOVERS):
         await hole.die()
     await hole.leave()  # this one is the last to take the run over; it does not die
     takeovers = (await hole.record()).takeovers
     assert takeovers is not None
-    assert takeovers.times == MOST_TAKEOVERS
+    assert takeovers.times == MAX_TAKEOVERS
 
     hole.lets_through = True
     async with hole.runtime() as last:
@@ -121,7 +121,7 @@ async def test_takeovers_count_from_the_first_process_that_died_until_something_
 
 async def test_a_new_message_ends_an_abandoned_run_and_begins_one_of_its_own() -> None:
     hole = Hole()
-    for _ in range(1 + MOST_TAKEOVERS):
+    for _ in range(1 + MAX_TAKEOVERS):
         await hole.die()
     abandoned, times = await hole.record(), hole.times
 
@@ -139,7 +139,7 @@ async def test_a_new_message_ends_an_abandoned_run_and_begins_one_of_its_own() -
 
 async def test_an_abandoned_run_that_is_cancelled_ends_as_cancelled_and_starts_nothing() -> None:
     hole = Hole()
-    for _ in range(1 + MOST_TAKEOVERS):
+    for _ in range(1 + MAX_TAKEOVERS):
         await hole.die()
     times = hole.times
 
@@ -155,18 +155,18 @@ async def test_a_message_that_is_read_when_a_run_is_taken_up_begins_the_count_ag
     async with hole.process() as runtime:
         await runtime.send(T, "And this?")
         hole.store.forsake()
-    for _ in range(MOST_TAKEOVERS):
+    for _ in range(MAX_TAKEOVERS):
         await hole.die()
     takeovers = (await hole.record()).takeovers
     assert takeovers is not None
-    assert takeovers.times < 1 + MOST_TAKEOVERS
+    assert takeovers.times < 1 + MAX_TAKEOVERS
     assert [m.text() for m in await hole.store.load_messages(T)].count("And this?") == 1
 
 
 async def test_a_run_elsewhere_that_kills_each_process_is_abandoned_and_stopped_there() -> None:
     store = MemoryStore()
     far: FarBackend | None = None
-    for number in range(1 + MOST_TAKEOVERS):
+    for number in range(1 + MAX_TAKEOVERS):
         held = Held(task="t-1")
         far = FarBackend(held)
         runtime = Runtime([far_agent()], backends=[Far(far)], store=store, recover=False)

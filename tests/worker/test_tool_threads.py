@@ -146,7 +146,7 @@ async def test_tools_that_hang_keep_no_other_from_running(
     async with runtime_of(hanger.tool, pay, tool_threads=2) as runtime:
         with caplog.at_level(logging.WARNING, logger="awaken.tool"):
             await hanger.hang_in(runtime, 5)
-        assert "tool 'hang' was given up, and still holds its thread" in caplog.text
+        assert "tool 'hang' was abandoned, and still holds its thread" in caplog.text
 
         assert (await runtime.run("a", "pay", thread="t")).response == "paid"
 

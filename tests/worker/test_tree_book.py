@@ -120,14 +120,14 @@ class Process:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.accounts: dict[str, Account] = {}
-        self.book = StoreBudgetLedger(tree.store, SYSTEM_CLOCK, "root", self.accounts)
+        self.ledger = StoreBudgetLedger(tree.store, SYSTEM_CLOCK, "root", self.accounts)
 
     async def take(self, name: str) -> Account:
         """Carry a part on, as it is on record."""
         account = self._account(name)
         account.restore(name, self.tree.kept[name])
-        await self.book.open(account.root, account, begin=True)
-        account.root.book = self.book
+        await self.ledger.open(account.root, account, begin=True)
+        account.root.ledger = self.ledger
         account.begin()
         return account
 
@@ -157,8 +157,8 @@ async def test_no_schedule_of_processes_overdraws_a_budget_or_loses_a_step(first
 
         for process in (Process(tree), *tree.processes):
             root = await process.take("root")
-            assert root.counted.steps == sum(tree.used.values()), seed
-            assert root.reserved == Amount()
+            assert root.counted_usage.steps == sum(tree.used.values()), seed
+            assert root.total_reserved == Amount()
 
 
 async def test_the_schedules_reach_the_limit_and_parts_end() -> None:
@@ -190,6 +190,6 @@ async def test_a_book_that_was_deleted_with_its_root_is_not_begun_again() -> Non
         aside.settle(Amount(steps=1))
         await account.publish()
         await process.take("digger")
-        assert account.counted.steps == 1
+        assert account.counted_usage.steps == 1
 
     assert await tree.store.profiles.list(ProfileOwner()) == []

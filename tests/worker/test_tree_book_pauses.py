@@ -18,14 +18,14 @@ class Process:
 
     def __init__(self, store: MemoryStore) -> None:
         self.accounts: dict[str, Account] = {}
-        self.book = StoreBudgetLedger(store, SYSTEM_CLOCK, "root", self.accounts)
+        self.ledger = StoreBudgetLedger(store, SYSTEM_CLOCK, "root", self.accounts)
         self.root = self.accounts["root"] = Account(Budget(steps=6), name="root")
         self.part = self.accounts["part"] = self.root.child(name="part", is_part=True)
-        self.root.book = self.book
+        self.root.ledger = self.ledger
 
     async def carry_on(self, known: Spending) -> None:
         self.part.restore("part", known)
-        await self.book.open(self.root, self.part, begin=True)
+        await self.ledger.open(self.root, self.part, begin=True)
         self.part.begin()
 
     async def use(self, steps: int) -> None:
@@ -44,9 +44,9 @@ async def test_what_a_part_uses_up_elsewhere_after_a_pause_here_is_counted_here(
 
     await there.carry_on(Spending(spent=Amount(steps=2)))
     await there.use(3)
-    await here.book.open(here.root, begin=True)
+    await here.ledger.open(here.root, begin=True)
 
-    assert here.root.left().steps == 1
+    assert here.root.remaining().steps == 1
     await here.root.publish()
-    await there.book.open(there.root, begin=True)
-    assert there.root.left().steps == 1, "what was told of it there is not taken back"
+    await there.ledger.open(there.root, begin=True)
+    assert there.root.remaining().steps == 1, "what was told of it there is not taken back"

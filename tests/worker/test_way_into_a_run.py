@@ -55,10 +55,10 @@ async def test_four_coroutines_lead_from_the_front_door_to_the_loop() -> None:
         result = await run
     assert result.response == "Done."
     before_the_loop = seen[: seen.index("run_agent_loop")]
-    assert caller == ["RunMethods.run", "AgentRuntime.run"]
+    assert caller == ["RunMethods.run", "Worker.run"]
     assert before_the_loop == [
-        "AgentRuntime._drive",
-        "AgentRuntime._attempt",
+        "Worker._drive",
+        "Worker._attempt",
     ]
 
 

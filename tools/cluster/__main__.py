@@ -23,7 +23,7 @@ from rich.text import Text
 
 from awaken.cli.output import has_browser, open_console, open_page
 from awaken.cli.stdin_lines import is_tty
-from awaken.core.secret import shown_address
+from awaken.core.secret import redact_address
 from awaken.server.console import Pages
 from awaken.stores.postgres import PostgresStore
 from cluster.client import Client
@@ -86,8 +86,8 @@ async def opened(
     ):
         store_address = f"{postgres.dsn}?lease={given.lease}"
         bus_address = nats.address("cluster")
-        console.print(f"  postgres  {shown_address(store_address)}")
-        console.print(f"  nats      {shown_address(bus_address)}")
+        console.print(f"  postgres  {redact_address(store_address)}")
+        console.print(f"  nats      {redact_address(bus_address)}")
         async with running_nodes(
             store_address, bus_address, Path(home), count=NODES, pace=given.pace
         ) as nodes:

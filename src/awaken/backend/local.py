@@ -196,7 +196,7 @@ class LocalBackend(ExecutionBackend):
         try:
             result = await run_agent_loop(agent, PhaseRuntime(store), setup)
         except AgentLoopError as error:
-            failed = _backend_result(request.agent_id, _failed_result(store, run_id, error))
+            failed = _backend_result(request.agent_id, _build_failure(store, run_id, error))
             raise BackendLoopError(error, _add_state(failed, store, account)) from error
         finally:
             AMBIENT_TASK_JOURNAL.reset(mark)
@@ -233,7 +233,7 @@ def _filter_seed(seed: PersistedState | None, env: ExecutionEnv) -> PersistedSta
     return PersistedState(revision=seed.revision, extensions=kept)
 
 
-def _failed_result(store: StateStore, run_id: str, error: AgentLoopError) -> AgentRunResult:
+def _build_failure(store: StateStore, run_id: str, error: AgentLoopError) -> AgentRunResult:
     """The result of a run whose loop failed."""
     lifecycle = store.read(RUN_LIFECYCLE)
     return AgentRunResult(

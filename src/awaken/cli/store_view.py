@@ -15,7 +15,7 @@ from awaken.cli.store_address import resolve_existing_store
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord
-from awaken.core.secret import shown_address
+from awaken.core.secret import redact_address
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery, ThreadQuery
 from awaken.core.thread import Thread
@@ -60,7 +60,7 @@ class StoreView:
 
     def __init__(self, runtime: Runtime, address: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self.runtime = runtime
-        self.address = shown_address(address)
+        self.address = redact_address(address)
         self._clock = clock
 
     @property

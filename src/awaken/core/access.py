@@ -1,16 +1,18 @@
-"""Who may use a server: keys, sessions, and the record of what was done with them."""
+"""Access to a server: API keys, sign-in sessions, and audit entries of requests."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+
+import msgspec
 
 from awaken.core.budget import Budget
 from awaken.core.identity import Principal
 from awaken.core.value import Value
 
 
-class Role(StrEnum):
-    """What a key may do.
+class KeyRole(StrEnum):
+    """What requests with a key may do.
 
     `invoke`: submit, send, cancel its own runs, read its own threads. `read`: see everything of the
     scope but requests and state. `decide`: answer tickets and cancel. `inspect`: see requests,
@@ -28,8 +30,8 @@ class Role(StrEnum):
 
 
 class Terms(Value, frozen=True, kw_only=True):
-    """What a key's entry says about its use: its rate, and the most that one of its runs may use.
-    What is left out is as for all keys."""
+    """The limits in a key's entry: its request rate, and the budget of each of its runs. A limit
+    that is `None` is that of all keys."""
 
     rate: float | None = None
     burst: int | None = None
@@ -40,16 +42,16 @@ NO_TERMS = Terms()
 
 
 class KeyEntry(Value, frozen=True, kw_only=True):
-    """A key as a file or a store has it: without its secret.
+    """A key as a file or a store keeps it: without its secret.
 
-    `name` is what records say about who did something; two keys of one name are one principal, so
-    that a key can be replaced by another. `agents` are the only agents it may use; `None`: all.
+    `name` is the principal id in records of its requests; two keys of one name are one principal,
+    so that a key can be replaced by another. `agents` are the only agents it may use; `None`: all.
     """
 
     sha256: str
     name: str | None = None
     scope: str = ""
-    roles: tuple[Role, ...] = ()
+    roles: tuple[KeyRole, ...] = ()
     agents: tuple[str, ...] | None = None
     rate: float | None = None
     burst: int | None = None
@@ -60,12 +62,12 @@ class KeyEntry(Value, frozen=True, kw_only=True):
         return Terms(rate=self.rate, burst=self.burst, budget=self.budget)
 
     def principal(self, id: str) -> Principal:
-        """Whom a request with the key of this id comes from."""
+        """The principal of requests with the key of this id."""
         return Principal(id=self.name or id, scope=self.scope, roles=self.roles, agents=self.agents)
 
 
-class Door(StrEnum):
-    """How a server finds out who someone is: not at all, by keys, or with code of its own."""
+class AuthMode(StrEnum):
+    """How a server authenticates clients: not at all, by API keys, or with the user's own code."""
 
     OPEN = "open"
     KEYS = "keys"
@@ -73,24 +75,27 @@ class Door(StrEnum):
 
 
 class Session(Value, frozen=True, kw_only=True):
-    """Someone who is signed in, until when (in milliseconds).
+    """A sign-in session of a principal, until `expires_at_ms`.
 
-    `id` is the SHA-256 of what they show. `door` is how they came in, `key` the id of the key that
-    the session began with: it ends when that is revoked. `is_word` marks a link's one-time word,
-    which begins a session.
+    `id` is the SHA-256 of the token that the client sends. `auth_mode` is how the client signed in,
+    `key` the id of the API key that the session began with: it ends when that key is revoked.
+    `is_word` marks the one-time word of a link, which begins a session.
     """
 
     id: str
     principal: Principal
     expires_at_ms: int
-    door: Door
+    auth_mode: AuthMode = msgspec.field(name="door")
     key: str | None = None
     is_word: bool = False
 
 
 class Deed(Value, frozen=True, kw_only=True):
-    """One request: when (in milliseconds), who made it, from which address and session, what it
-    asked for (`method` and the `route`, with the ids of its path in `on`), and its status."""
+    """The audit entry of one request.
+
+    `at` is its time in milliseconds, `who` the id of its principal. The request is `method` and
+    `route`, with the ids of its path in `on`; `status` is that of the response.
+    """
 
     at: int
     who: str

@@ -1,4 +1,4 @@
-"""What a store keeps for the servers in front of it: keys, sessions, and what clients did."""
+"""The stored access data of servers: keys, sessions, and audit entries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from awaken.core.store.threads import Page
 class Access(Protocol):
     """Keys by id, sessions by id, and the audit. Agents and runs never touch them.
 
-    Who may do what is decided by the server: a store keeps entries, and says whether they are there
-    at this moment. All nodes of a store see the same.
+    The server decides about permissions: a store only keeps entries. All nodes of a store see the
+    same entries.
     """
 
     async def add_key(self, id: str, entry: KeyEntry) -> None:
@@ -35,7 +35,7 @@ class Access(Protocol):
         ...
 
     async def signing_secret(self) -> str:
-        """What servers sign with: made when it is first asked for, then always the same."""
+        """The secret that servers sign with: made at the first call, then always the same."""
         ...
 
     async def begin_session(self, session: Session, *, now_ms: int) -> None:
@@ -55,14 +55,15 @@ class Access(Protocol):
     async def list_deeds(
         self, scope: str, *, limit: int, before: int | None = None
     ) -> Page[tuple[int, Deed]]:
-        """The deeds of a tenant with their numbers, newest first; only those before a number. The
-        page's cursor is the number before which the next page begins."""
+        """The audit entries of a tenant with their numbers, newest first; only those before a
+        number. The page's cursor is the number before which the next page begins."""
         ...
 
     async def delete_deeds(self, *, before_ms: int) -> int:
-        """Delete the deeds of all tenants that are older; returns how many."""
+        """Delete the older audit entries of all tenants; returns how many."""
         ...
 
     async def clear_scope(self, scope: str) -> int:
-        """Delete the keys, sessions and deeds of a tenant, which has a name; returns how many."""
+        """Delete the keys, sessions and audit entries of a tenant, which has a name; returns how
+        many."""
         ...

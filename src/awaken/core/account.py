@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.aio.cancel import first_of
+from awaken.core.aio.cancel import wait_first
 from awaken.core.budget import LIMITS, Amount, Budget, Spending
 from awaken.errors import BudgetExhausted
 
@@ -21,22 +21,22 @@ _NOTHING = Amount()
 _ROUNDING = 1e-9
 
 
-def book_key(root: str) -> str:
-    """The key of a tree's book in the store; deleting the root run deletes the book too."""
+def ledger_key(root: str) -> str:
+    """The key of a tree's ledger in the store; deleting the root run deletes the ledger too."""
     return f"budget:{root}"
 
 
-class Book(Protocol):
+class BudgetLedger(Protocol):
     """Where processes that run parts of one run tree publish what they reserve and spend."""
 
     async def agree(self, account: Account) -> bool:
         """Publish what this process has reserved.
 
         Returns `False`, and publishes nothing, if other processes have reserved so much meanwhile
-        that `account` or one above it is overdrawn.
+        that `account` or one of its ancestors is overdrawn.
 
         Raises:
-            StoreError: the book could not be written.
+            StoreError: the ledger could not be written.
         """
         ...
 
@@ -44,7 +44,7 @@ class Book(Protocol):
         """Publish what this process has spent.
 
         Raises:
-            StoreError: the book could not be written.
+            StoreError: the ledger could not be written.
         """
         ...
 
@@ -52,7 +52,7 @@ class Book(Protocol):
         """Wait a little, then read what other processes have published.
 
         Raises:
-            StoreError: the book could not be read.
+            StoreError: the ledger could not be read.
         """
         ...
 
@@ -67,7 +67,7 @@ class Account:
 
     A background agent, with the delegates it waits for, is a *part* of the tree, because another
     process may run it. Accounts above a part count it as a whole, under its `name`. A tree that
-    has parts has a `book` at its root.
+    has parts has a `ledger` at its root.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Account:
         self.budget = budget
         self.parent = parent
         self.name = name
-        self.book: Book | None = None
+        self.ledger: BudgetLedger | None = None
         self._part: Account = self if parent is None or is_part else parent._part
         self._clock = clock
         # The spending of each run of this part, and of each part beneath it, by run id. Their
@@ -113,7 +113,7 @@ class Account:
 
         They are computed once: later spending by other runs does not change them.
         """
-        share, left = self.budget.share, self.left()
+        share, left = self.budget.share, self.remaining()
         if share == 1:
             return own
         own = own or Budget(at_limit=self.budget.at_limit, share=share)
@@ -132,7 +132,7 @@ class Account:
         )
 
     def chain(self) -> Iterator[Account]:
-        """This account and those above it."""
+        """This account and its ancestors, this one first."""
         account: Account | None = self
         while account is not None:
             yield account
@@ -143,8 +143,8 @@ class Account:
         """The account of the tree."""
         return list(self.chain())[-1]
 
-    def _known_as(self, run_id: str) -> Iterator[tuple[Account, str]]:
-        """This account and those above it, each with the name under which it counts the run.
+    def _names_of_run(self, run_id: str) -> Iterator[tuple[Account, str]]:
+        """This account and its ancestors, each with the name under which it counts the run.
 
         Accounts above the run's part count it under the name of that part.
         """
@@ -156,18 +156,18 @@ class Account:
     # -- reading ------------------------------------------------------------------------------
 
     @property
-    def spent(self) -> Amount:
-        """What this run and those beneath it have spent, with the time since it began."""
+    def usage(self) -> Amount:
+        """What this run and its descendants have spent, with the time since it began."""
         return self._spent + Amount(seconds=self._running())
 
     @property
-    def counted(self) -> Amount:
-        """`spent` without the time since the last count: what the run's record has."""
+    def counted_usage(self) -> Amount:
+        """`usage` without the time since the last count: the figures of the run's record."""
         return self._spent
 
     @property
-    def reserved(self) -> Amount:
-        """What calls under way have reserved, in this process and in others."""
+    def total_reserved(self) -> Amount:
+        """The sum that calls under way have reserved, in this process and in others."""
         return sum(self._reserved_elsewhere.values(), self._reserved)
 
     @property
@@ -182,25 +182,28 @@ class Account:
         return total
 
     def spending_of(self, run_id: str) -> Spending:
-        """What one run has spent and was granted; grants are numbered from this account upwards."""
+        """The spending and the grants of one run; grants are numbered from this account upwards."""
         return self._runs.get(run_id, Spending())
 
-    def left(self) -> Left:
-        """What may still be reserved: for each limit, the least of this account and those above."""
+    def remaining(self) -> Remaining:
+        """The amounts that may still be reserved: for each limit, the least of this account and its
+        ancestors."""
         accounts = list(self.chain())
-        return Left(*[_least([account._left(name) for account in accounts]) for name in LIMITS])
+        return Remaining(
+            *[_least([account._remaining(name) for account in accounts]) for name in LIMITS]
+        )
 
-    def _left(self, name: str) -> float | None:
+    def _remaining(self, name: str) -> float | None:
         limit = self.limit(name)
         if limit is None:
             return None
-        used: float = getattr(self.spent, name) + getattr(self.reserved, name)
+        used: float = getattr(self.usage, name) + getattr(self.total_reserved, name)
         return limit - used
 
     @property
     def is_overdrawn(self) -> bool:
-        """Whether more is spent and reserved than allowed, by this account or one above it."""
-        amounts = [account._left(name) for account in self.chain() for name in LIMITS]
+        """Whether more is spent and reserved than this account or an ancestor allows."""
+        amounts = [account._remaining(name) for account in self.chain() for name in LIMITS]
         return any(left is not None and left < -_ROUNDING for left in amounts)
 
     def _running(self) -> float:
@@ -208,36 +211,36 @@ class Account:
 
     # -- spending -----------------------------------------------------------------------------
 
-    def reserve(self, run_id: str, wanted: Amount) -> Reservation:
+    def reserve(self, run_id: str, amount: Amount) -> Reservation:
         """Reserve the most that a call may cost.
 
         Raises:
             BudgetExhausted: too little is left; nothing was reserved.
         """
         for level, account in enumerate(self.chain()):
-            account._check(wanted, level)
+            account._check(amount, level)
         for account in self.chain():
-            account._reserved += wanted
+            account._reserved += amount
             account._open += 1
-        reservation = Reservation(self, run_id, wanted)
+        reservation = Reservation(self, run_id, amount)
         self._part._reservations.add(reservation)
         return reservation
 
-    async def reserve_shared(self, run_id: str, wanted: Amount) -> Reservation | None:
+    async def reserve_shared(self, run_id: str, amount: Amount) -> Reservation | None:
         """Reserve like `reserve`, and publish it to the other processes of the tree first.
 
         Returns `None`, with nothing reserved, if other processes have reserved too much meanwhile:
-        the caller looks again at what is left.
+        the caller reads `remaining` again.
 
         Raises:
             BudgetExhausted: too little is left; nothing was reserved.
-            StoreError: the tree's book could not be written.
+            StoreError: the tree's ledger could not be written.
         """
-        reservation, book = self.reserve(run_id, wanted), self.root.book
-        if book is None:
+        reservation, ledger = self.reserve(run_id, amount), self.root.ledger
+        if ledger is None:
             return reservation
         try:
-            agreed = await book.agree(self)
+            agreed = await ledger.agree(self)
         except BaseException:
             reservation.settle(_NOTHING)
             raise
@@ -246,34 +249,34 @@ class Account:
         reservation.settle(_NOTHING)
         return None
 
-    def _check(self, wanted: Amount, level: int) -> None:
+    def _check(self, amount: Amount, level: int) -> None:
         for name in LIMITS:
-            left, want = self._left(name), getattr(wanted, name)
-            if name == "steps" and not want:
+            left, requested = self._remaining(name), getattr(amount, name)
+            if name == "steps" and not requested:
                 continue  # the call belongs to a step that was counted already
-            if left is not None and (want > left + _ROUNDING or left <= _ROUNDING):
+            if left is not None and (requested > left + _ROUNDING or left <= _ROUNDING):
                 raise BudgetExhausted(
                     name,
                     limit=self.limit(name) or 0,
                     left=max(0, left),
-                    wanted=want,
+                    wanted=requested,
                     level=level,
                     asks=self.budget.at_limit == "ask",
-                    may_come_back=getattr(self.reserved, name) > 0,
+                    may_come_back=getattr(self.total_reserved, name) > 0,
                 )
 
     async def wait_for_budget(self) -> None:
         """Wait until budget may be free again: a call of the tree ended, or more was granted.
 
-        For other processes this is a guess: it may return late, or without anything freed.
+        Other processes are only polled: it may return late, or without a change.
         """
-        book = self.root.book
-        if book is None:
-            await self._freed()
+        ledger = self.root.ledger
+        if ledger is None:
+            await self._wait_freed()
         else:
-            await first_of(self._freed(), book.refresh())
+            await wait_first(self._wait_freed(), ledger.refresh())
 
-    async def _freed(self) -> None:
+    async def _wait_freed(self) -> None:
         root = self.root
         freed = asyncio.get_running_loop().create_future()
         root._waiting.append(freed)
@@ -321,11 +324,11 @@ class Account:
             account._wake()
         return note
 
-    def restore(self, run_id: str, known: Spending) -> None:
-        """Count what a run's record says it has spent, unless it is counted already."""
-        for account, name in self._known_as(run_id):
-            account._count(name, known.beyond(account.spending_of(name)))
-            known = (account.own_spending() if account is self._part else known).as_parents()
+    def restore(self, run_id: str, recorded: Spending) -> None:
+        """Count the spending in a run's record, unless it is counted already."""
+        for account, name in self._names_of_run(run_id):
+            account._count(name, recorded.beyond(account.spending_of(name)))
+            recorded = (account.own_spending() if account is self._part else recorded).as_parents()
 
     def merge_run(self, run_id: str, into: str) -> Spending:
         """Count the spending of a finished run under `into`, the run that started it.
@@ -333,10 +336,10 @@ class Account:
         Returns the spending that the record of `into` has to add.
         """
         merged = self.spending_of(run_id)
-        for account, name in self._known_as(into):
-            known = account._runs.pop(run_id, None)
-            if known is not None:
-                account._runs[name] = account.spending_of(name) + known
+        for account, name in self._names_of_run(into):
+            spending = account._runs.pop(run_id, None)
+            if spending is not None:
+                account._runs[name] = account.spending_of(name) + spending
         return merged
 
     def merge_all_runs(self, into: str) -> Spending:
@@ -354,7 +357,7 @@ class Account:
         return merged
 
     def _count_up(self, run_id: str, more: Spending) -> None:
-        for account, name in self._known_as(run_id):
+        for account, name in self._names_of_run(run_id):
             account._count(name, more)
             more = more.as_parents()
 
@@ -372,26 +375,26 @@ class Account:
         return self._part is self
 
     def own_spending(self) -> Spending:
-        """What the runs of this part have spent, without the parts beneath it."""
-        mine = [known for name, known in self._runs.items() if name not in self._parts]
+        """The spending of the runs of this part, without the parts beneath it."""
+        mine = [spending for name, spending in self._runs.items() if name not in self._parts]
         return sum(mine, Spending())
 
-    def reserved_here(self) -> Amount:
-        """What this process has reserved for calls of this part."""
+    def local_reservations(self) -> Amount:
+        """The sum that this process has reserved for calls of this part."""
         return sum([each.amount for each in self._reservations], _NOTHING)
 
-    def update_part(self, name: str, known: Spending, reserved: Amount) -> None:
+    def update_part(self, name: str, published: Spending, reserved: Amount) -> None:
         """Count what another process published about a part that it runs.
 
-        The part is this account's own or one beneath it; `known` is counted from this account.
+        The part is this account's own or one beneath it; `published` is counted from this account.
         """
         for account in self.chain():
             counted = account.own_spending() if account.name == name else account.spending_of(name)
-            account._count(name, known.beyond(counted))
+            account._count(name, published.beyond(counted))
             account._reserved_elsewhere[name] = reserved
             if account.name != name:
                 account._parts.add(name)
-            known = known.as_parents()
+            published = published.as_parents()
 
     async def publish(self, *, leaves: bool = False) -> None:
         """Publish what was spent to the other processes of the tree.
@@ -399,11 +402,11 @@ class Account:
         With `leaves`, this process stops running the run and publishes no more about it.
 
         Raises:
-            StoreError: the tree's book could not be written.
+            StoreError: the tree's ledger could not be written.
         """
-        book = self.root.book
-        if book is not None:
-            await book.publish()
+        ledger = self.root.ledger
+        if ledger is not None:
+            await ledger.publish()
         if leaves:
             self.is_here = False
 
@@ -431,8 +434,8 @@ class Account:
         self.is_here = False
 
 
-class Left(msgspec.Struct, frozen=True):
-    """What is left of each limit; `None` where there is no limit."""
+class Remaining(msgspec.Struct, frozen=True):
+    """The rest of each limit; `None` where there is no limit."""
 
     tokens: float | None = None
     money: float | None = None
@@ -445,7 +448,7 @@ def _least(amounts: list[float | None]) -> float | None:
 
 
 class Reservation:
-    """What one call has reserved, until its real cost is known."""
+    """The amount that one call has reserved, until its real cost is known."""
 
     __slots__ = ("_account", "_run_id", "amount")
 

@@ -1,6 +1,6 @@
 """Services of a single agent: its check of final answers, its system prompt, and its tools.
 
-The prompt may be a function, and there may be tools that are known only when a run begins.
+The prompt may be a function, and the tools may depend on the run.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Review = Callable[[Any, str], Awaitable[str | None]]
 class AnswerCheck:
     """A service that checks final answers: `problem` returns what is wrong with one, or `None`.
 
-    `review` gets the `PhaseContext` and an answer without a problem. It returns the text that the
-    run's output is instead, or `None` to leave it, and raises a `ToolError` if the model is to
+    `review` gets the `PhaseContext` and an answer without a problem. It returns a text that
+    replaces the run's output, or `None` to leave it, and raises a `ToolError` if the model is to
     answer again. Without this service, an answer is checked against the schema of the agent's
     `output` only.
     """
@@ -49,7 +49,7 @@ OffersTools = Callable[[RunInfo, Mapping[str, Tool]], Awaitable[Mapping[str, Too
 
 
 class ToolSource:
-    """A service of an agent with tools that are known only when a run begins.
+    """A service of an agent whose tools depend on the run.
 
     `offer` takes the run and the agent's other tools, and returns those for this run, by id and in
     the order in which the model reads them.

@@ -36,7 +36,7 @@ from awaken.core.llm import (
 from awaken.core.message import Citation, ContentBlock, Opaque, Text, Thinking, ToolCall
 from awaken.core.value import EMPTY
 
-# One for all: on Python 3.11 every `frozenset()` is a new one of 216 bytes.
+# Shared by all answers: on Python 3.11 every `frozenset()` is a new one of 216 bytes.
 _NO_IDS: frozenset[str] = frozenset()
 _NONE_YET: Any = ()
 
@@ -182,7 +182,7 @@ class StreamAccumulator:
             has_incomplete_tool_calls=len(calls) < len(self._calls),
         )
 
-    def cancelled(self) -> StreamResult:
+    def finish_cancelled(self) -> StreamResult:
         """The answer of a cancelled run: the text the user saw, without tool calls."""
         return StreamResult(
             content=self._content(),
@@ -196,7 +196,7 @@ class StreamAccumulator:
 
     def this_stream(self) -> StreamResult:
         """Content and usage of the current stream only, with incomplete tool calls as text."""
-        calls = [ToolCall(id=c.id, name=c.name, arguments=c.written()) for c in self._calls]
+        calls = [ToolCall(id=c.id, name=c.name, arguments=c.arguments_text()) for c in self._calls]
         content: tuple[ContentBlock, ...] = (
             *[b for b in self._blocks[self._blocks_before :] if not isinstance(b, Text)],
             Thinking(thinking=join(self._thinking)),
@@ -205,7 +205,7 @@ class StreamAccumulator:
         return StreamResult(content=content, tool_calls=tuple(calls), usage=self._usage)
 
     def snapshot(self) -> StreamSnapshot:
-        """What has arrived so far, for the code that continues a broken stream.
+        """The answer so far, for the code that continues a broken stream.
 
         A call is completed once its arguments have arrived and parse. The last of the others is
         the one in flight.
@@ -213,7 +213,7 @@ class StreamAccumulator:
         completed: list[tuple[str, str, str]] = []
         in_flight: tuple[str, str, str] | None = None
         for call in self._calls:
-            written = call.written()
+            written = call.arguments_text()
             row = (call.id, call.name, written)
             if self._is_whole(call):
                 completed.append(row)
@@ -227,9 +227,10 @@ class StreamAccumulator:
         )
 
     def so_far(self, message_id: str) -> StepSnapshot:
-        """What a listener has been sent of the answer, which will be the message `message_id`."""
+        """The part of the answer that listeners have received; it will be the message
+        `message_id`."""
         calls = [
-            (call.id, call.name, call.written())
+            (call.id, call.name, call.arguments_text())
             for call in self._calls
             if call.name and call.id not in self._withdrawn
         ]
@@ -241,7 +242,7 @@ class StreamAccumulator:
         )
 
     def withdraw(self, ids: Iterable[str]) -> None:
-        """Leave these calls out of `so_far`: listeners were told that they are dropped."""
+        """Leave these calls out of `so_far`: listeners have got the event that drops them."""
         self._withdrawn |= frozenset(ids)
 
     def _all_text(self) -> str:
@@ -258,11 +259,11 @@ class StreamAccumulator:
             self._size += _CALL + _utf8(written)
             self._add_call(id, OpenCall(id, name, [written] if written else []))
 
-    def written_calls(self) -> list[tuple[str, str, str]]:
+    def list_call_texts(self) -> list[tuple[str, str, str]]:
         """All tool calls, complete or not: id, name, and the arguments as text so far."""
-        return [(call.id, call.name, call.written()) for call in self._calls]
+        return [(call.id, call.name, call.arguments_text()) for call in self._calls]
 
-    def started_calls(self) -> list[tuple[str, str]]:
+    def list_started_calls(self) -> list[tuple[str, str]]:
         """The ids and names of all tool calls that have a start event, complete or not."""
         return [(call.id, call.name) for call in self._calls if call.name]
 
@@ -309,7 +310,7 @@ class StreamAccumulator:
 
     def _is_whole(self, call: OpenCall) -> bool:
         """Whether a call is complete: its JSON is closed, or another call came after it."""
-        written, is_last = call.written().strip(), call is self._calls[-1]
+        written, is_last = call.arguments_text().strip(), call is self._calls[-1]
         if not call.name or (is_last and not written.endswith(("}", "]"))):
             return False
         return call.arguments() is not BROKEN
@@ -360,7 +361,7 @@ class StreamAccumulator:
         if self._usage is None and not has_negative(usage):
             self._usage = usage
         else:
-            self._usage = merged_usage(self._usage, usage)
+            self._usage = merge_usage(self._usage, usage)
 
     def _end(self, event: Stop) -> None:
         if event.reason is not None and type(event.reason) is not StopReason:
@@ -379,7 +380,7 @@ class StreamAccumulator:
             self._hold(_CALL + _utf8(text))
             id, name = _clean_id(id), _clean_id(name)
             taken = taken or any(call.id == id for call in self._calls)
-        self._add_call(event.id, OpenCall(self._unused(id) if taken else id, name))
+        self._add_call(event.id, OpenCall(self._make_unique_id(id) if taken else id, name))
 
     def _continue_call(self, event: ToolCallDelta) -> None:
         call = self._open.get(event.id)
@@ -403,7 +404,7 @@ class StreamAccumulator:
         else:
             self._calls, self._open = [call], {id: call}
 
-    def _unused(self, id: str) -> str:
+    def _make_unique_id(self, id: str) -> str:
         # Some providers give all calls of an answer the same id, but each result names one call.
         taken, unused, count = {call.id for call in self._calls}, id, 1
         while unused in taken:
@@ -501,7 +502,7 @@ def _utf8(text: str) -> int:
 _COUNTS = frozenset({int, NoneType})
 
 
-def merged_usage(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
+def merge_usage(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
     """`old` updated by `new`: a field without a count, or with a negative one, keeps the old."""
     fields: dict[str, int] = {}
     for name in new.__struct_fields__:
@@ -518,10 +519,10 @@ def merged_usage(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
 
 def total_usage(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage | None:
     """The sum of two usages; a count that neither reports stays unknown."""
-    return one or other if one is None or other is None else _added(one, other)
+    return one or other if one is None or other is None else _add_usage(one, other)
 
 
-def _added(one: TokenUsage, other: TokenUsage) -> TokenUsage:
+def _add_usage(one: TokenUsage, other: TokenUsage) -> TokenUsage:
     return TokenUsage(
         **{
             name: (getattr(one, name) or 0) + (getattr(other, name) or 0)

@@ -24,7 +24,7 @@ class OpenCall(msgspec.Struct, gc=False):
     deltas: list[str] = msgspec.field(default_factory=list)
     signature: str | None = None
 
-    def written(self) -> str:
+    def arguments_text(self) -> str:
         """The arguments as text, as far as they have arrived."""
         return join(self.deltas)
 

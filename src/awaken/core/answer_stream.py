@@ -44,7 +44,7 @@ class StreamListener(StreamAccumulator):
     """Reads one answer: usually from one stream, from several if one breaks off.
 
     `task` is the task that reads, `model_id` the model that answers if it belongs to a pool. `seen`
-    is for the idle timer, `asked` the request that is answered: see `AnswerListener`. Subclasses
+    is for the idle timer, `asked` the request of the stream: see `AnswerListener`. Subclasses
     emit events and count the cost.
     """
 
@@ -109,13 +109,13 @@ class StreamListener(StreamAccumulator):
         return True
 
     async def emit(self, event: AgentEvent) -> None:
-        """Tell clients that a part of the answer they have seen is void."""
+        """Send an event to clients: a part of the answer that they have seen is void."""
 
     def count(self, whole: bool = False) -> None:
         """Count the cost of the current stream; unless it is `whole`, it broke off."""
 
     def note_failure(self, request: InferenceRequest, error: AwakenError) -> None:
-        """Hear that a request has failed; see `AnswerListener.note_failure`."""
+        """Called when a request has failed; see `AnswerListener.note_failure`."""
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
         """Reserve budget for the next request; see `AnswerListener.afford`."""
@@ -125,11 +125,11 @@ class StreamListener(StreamAccumulator):
 Drive = Callable[[InferenceRequest, StreamListener], Awaitable[None]]
 
 
-def drive_of(asked: AnswerSource) -> Drive:
+def drive_of(source: AnswerSource) -> Drive:
     """The function that requests an answer and has a listener read it."""
     # By attribute: an `isinstance` check against a Protocol would cost more than all the rest.
-    drive: Drive | None = getattr(asked, "drive", None)
-    return drive if drive is not None else partial(_listen, asked)
+    drive: Drive | None = getattr(source, "drive", None)
+    return drive if drive is not None else partial(_listen, source)
 
 
 async def _listen(model: Any, request: InferenceRequest, listener: StreamListener) -> None:

@@ -118,14 +118,14 @@ class BackendTranscriptCapability(StrEnum):
 
 
 class BackendOutputCapability(StrEnum):
-    """What the backend returns of the agent's output."""
+    """The parts of the agent's output that the backend returns."""
 
     TEXT = "text"
     TEXT_AND_ARTIFACTS = "text_and_artifacts"
 
 
 class BackendCapabilities(Value, frozen=True, kw_only=True):
-    """What a backend supports; by default everything."""
+    """The features that a backend supports; by default all."""
 
     cancellation: BackendCancellationCapability = BackendCancellationCapability.COOPERATIVE_TOKEN
     decisions: bool = True
@@ -155,7 +155,7 @@ class BackendCapabilities(Value, frozen=True, kw_only=True):
 
     def unsupported_root_features(self, request: BackendRootRunRequest) -> list[str]:
         """The features that the request needs and the backend lacks, in a fixed order."""
-        asked = {
+        missing_by_name = {
             "decisions": (bool(request.decisions) or request.control.decision_rx is not None)
             and not self.decisions,
             "overrides": request.overrides is not None and not self.overrides,
@@ -163,7 +163,7 @@ class BackendCapabilities(Value, frozen=True, kw_only=True):
             "continuation": request.is_continuation
             and self.continuation is BackendContinuationCapability.NONE,
         }
-        return [name for name, missing in asked.items() if missing]
+        return [name for name, missing in missing_by_name.items() if missing]
 
     def unsupported_delegate_features(
         self, request: BackendDelegateRunRequest, *, is_local: bool = False
@@ -172,14 +172,14 @@ class BackendCapabilities(Value, frozen=True, kw_only=True):
 
         Only a local backend supports a state seed.
         """
-        asked = {
+        missing_by_name = {
             "delegate_persistence": request.policy.persistence
             is not BackendDelegatePersistence.EPHEMERAL,
             "continuation": request.policy.continuation is not BackendDelegateContinuation.DISABLED
             and self.continuation is BackendContinuationCapability.NONE,
             "delegate_state_seed": request.state_seed is not None and not is_local,
         }
-        return [name for name, missing in asked.items() if missing]
+        return [name for name, missing in missing_by_name.items() if missing]
 
 
 # -- requests to a backend --------------------------------------------------------------------
@@ -210,10 +210,10 @@ SaveState = Callable[[Mapping[str, Json]], Awaitable[None]]
 class BackendRootRunRequest(msgspec.Struct, kw_only=True):
     """A request to run an agent. `messages` is the conversation, `new_messages` this turn's input.
 
-    The run is on record before the backend gets this. `persisted_state` is the stored state of
-    the run; for a new run, that of the thread's previous run. `save_state` stores what a crash
-    must not lose, such as the id of a remote task; await it before anything depends on the value.
-    A run that is interrupted before anything was saved is started again, as a new one.
+    The run's record is stored before the backend gets this. `persisted_state` is the stored state
+    of the run; for a new run, that of the thread's previous run. `save_state` stores what a crash
+    must not lose, such as the id of a remote task; await it before anything depends on the value. A
+    run that is interrupted before anything was saved is started again, as a new one.
     """
 
     agent_id: str
@@ -303,9 +303,9 @@ class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
 
     With `durable` the run is stored under an id made from the parent's thread and `key`: the same
     key is the same run, also in another process. `resume` is the answer to the question described
-    by `asker`. `depth` counts the agents above it, `budget` is the account of the run that started
-    it. `state_seed` is the initial state, applied once the run's plugins are active. `deps` are the
-    dependencies that the run above passes down.
+    by `asker`. `depth` counts its ancestors, `budget` is the account of its parent run.
+    `state_seed` is the initial state, applied once the run's plugins are active. `deps` are the
+    dependencies that the parent run passes on.
     """
 
     agent_id: str
@@ -458,9 +458,9 @@ class BackendRunResult(msgspec.Struct, kw_only=True):
     """The result of a backend run.
 
     `state` and `thread_state` are a delegate's persistent keys, of run and thread scope. `tickets`
-    are the questions of a waiting run, `spending` is what the run has spent. `left_running` says
-    what may still be running remotely although the run has ended, and why. `done` says what a
-    delegate that broke off had done before. `run` is how a run in this process ended.
+    are the questions of a waiting run, `spending` is what the run has spent. `left_running` is a
+    text about work that may go on remotely although the run has ended, and why. `done` is the
+    summary of the actions of a delegate that broke off. `run` is how a run in this process ended.
     """
 
     agent_id: str

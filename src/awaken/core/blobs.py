@@ -26,7 +26,7 @@ _IN_SCOPES = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
 class Blob(Value, frozen=True, kw_only=True):
-    """What a blob store knows about a blob; `sha256` is the hexadecimal digest of its bytes."""
+    """The record of a blob; `sha256` is the hexadecimal digest of its bytes."""
 
     id: str
     size: int
@@ -75,12 +75,13 @@ class OpenBlob(Protocol):
 
 
 class BlobUses(Protocol):
-    """The part of a store that a blob store asks before it deletes."""
+    """The part of a store that a blob store reads before it deletes blobs."""
 
     async def filter_used_blobs(
         self, ids: Collection[str], *, thread_id: str | None = None
     ) -> frozenset[str]:
-        """Those of the ids that commits of the thread use; without `thread_id`, of any thread."""
+        """The ids, of those given, that commits of the thread use; without `thread_id`, commits of
+        any thread."""
         ...
 
 
@@ -120,7 +121,7 @@ class BlobStore(Protocol):
 
 
 class RunBlobs(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run keeps large things: in `blobs`, under `scope`.
+    """The blob store of a run: `blobs`, under `scope`.
 
     A tool result whose text has more than `max_inline_result` bytes does not stay in the log.
     """
@@ -132,7 +133,7 @@ class RunBlobs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def blobs_of(blobs: RunBlobs | None, scope: str) -> RunBlobs | None:
-    """The same place, for a run of that tenant."""
+    """The same blob store and limit, for a run of that tenant."""
     if blobs is None or blobs.scope == scope:
         return blobs
     return msgspec.structs.replace(blobs, scope=scope)

@@ -1,4 +1,4 @@
-"""Budgets, prices and spending, as values. Accounts that apply them are in `budget.account`."""
+"""Budgets, prices and spending, as values. Accounts that apply them are in `core.account`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Budget(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     share: float = 1.0
 
     def problem(self) -> str | None:
-        """What is wrong with the limits, or `None`."""
+        """The error text if the limits are invalid, or `None`."""
         for name in LIMITS:
             limit: Any = getattr(self, name)
             kind, words = _KINDS[name]
@@ -153,10 +153,9 @@ class Amount(Value, frozen=True, kw_only=True):
 
 
 class Spending(Value, frozen=True, kw_only=True):
-    """What a run and its finished delegates have spent, and what the run was granted.
+    """The spending of a run and its finished delegates, and the budget granted to the run.
 
-    `granted[0]` raised the limit of the run itself, `granted[1]` that of the run above it, and so
-    on.
+    `granted[0]` raised the limit of the run itself, `granted[1]` that of its parent run, and so on.
     """
 
     spent: Amount = Amount()
@@ -181,7 +180,7 @@ class Spending(Value, frozen=True, kw_only=True):
         )
 
     def as_parents(self) -> Spending:
-        """This spending as the run above counts it: without time, its own grants first."""
+        """This spending as the parent run counts it: without time, the parent's grants first."""
         return Spending(spent=self.spent.without_time(), granted=self.granted[1:])
 
     def _levels(self, other: Spending) -> Iterator[tuple[Amount, Amount]]:

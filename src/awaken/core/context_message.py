@@ -13,7 +13,7 @@ from awaken.core.value import Value
 from awaken.ids import UUID7, Ids
 
 if TYPE_CHECKING:
-    from awaken.core.transcript import MessageView
+    from awaken.core.transcript import MessageSequence
 
 
 class ContextTarget(StrEnum):
@@ -142,10 +142,10 @@ def accepts(message: ContextMessage, seen: ThrottleEntry | None, step: int) -> b
 
 def place(
     base: tuple[Message, ...],
-    history: MessageView,
+    history: MessageSequence,
     context: Sequence[ContextMessage],
     ids: Ids = UUID7,
-) -> MessageView:
+) -> MessageSequence:
     """The request's messages: base prompt, history, and each context message at its target."""
     if not context:
         return history.around(base, ())

@@ -21,11 +21,10 @@ CloseDeps = Callable[[BaseException | None], Awaitable[None]]
 
 
 class RunInfo(Value, frozen=True, kw_only=True):
-    """What is stored of a run, for functions that make its dependencies or its tools.
+    """The stored facts about a run, for functions that make its dependencies or its tools.
 
     `deps_key` is the JSON value that the caller gave with the run; `user`, `labels` and `principal`
-    are those of the run. For the dependencies of a delegate, they are those of the run that a
-    caller has started.
+    are those of the run. For the dependencies of a delegate, they are those of the root run.
     """
 
     agent_id: str
@@ -38,20 +37,20 @@ class RunInfo(Value, frozen=True, kw_only=True):
 
     @classmethod
     def of(
-        cls, agent_id: str, thread_id: str, run_id: str, asked: RunRequestSnapshot | None
+        cls, agent_id: str, thread_id: str, run_id: str, request: RunRequestSnapshot | None
     ) -> RunInfo:
-        """The facts about a run, with what its record keeps of the request for it."""
-        if asked is None:
+        """The facts about a run, from the request in its record."""
+        if request is None:
             return cls(agent_id=agent_id, thread_id=thread_id, run_id=run_id)
-        extras = asked.request_extras
+        extras = request.request_extras
         return cls(
             agent_id=agent_id,
             thread_id=thread_id,
             run_id=run_id,
             deps_key=extras.get("deps_key") if isinstance(extras, Mapping) else None,
-            user=asked.user,
-            labels=asked.labels,
-            principal=asked.principal,
+            user=request.user,
+            labels=request.labels,
+            principal=request.principal,
         )
 
 
@@ -82,7 +81,7 @@ class RunDeps:
     async def release(self, error: BaseException | None = None) -> None:
         """Close the dependencies if no other run or task uses them. `error` has ended the run.
 
-        An error in closing them is logged: what the run did is committed already.
+        An error in closing them is logged: the run is committed already.
         """
         self._users -= 1
         if self._users > 0 or self._close is None or self.is_closed:
@@ -116,8 +115,8 @@ async def deps_below(
     services: Mapping[type, object], agent_id: str, deps: RunDeps | None
 ) -> RunDeps | None:
     """The dependencies that a run passes to its delegate `agent_id`."""
-    known = services.get(DelegateDeps)
-    make = known.makers.get(agent_id) if isinstance(known, DelegateDeps) else None
+    service = services.get(DelegateDeps)
+    make = service.makers.get(agent_id) if isinstance(service, DelegateDeps) else None
     if make is None:
         return deps
     made = make(deps.value if deps is not None else None)

@@ -180,11 +180,11 @@ def _no_outputs() -> dict[str, str]:
 
 
 class StepSnapshot(Event, frozen=True, kw_only=True):
-    """What has come of an answer so far, for a reader that has missed a part of it.
+    """An answer as far as it has arrived, for a reader that has missed a part of it.
 
     It replaces the deltas that the reader has of this step. `calls` are the ids, names and
-    arguments (as text) of the calls that the model has begun to write, `outputs` is what running
-    tools have streamed, by call id.
+    arguments (as text) of the calls that the model has begun to write, `outputs` the streamed text
+    of running tools, by call id.
     """
 
     message_id: str
@@ -242,7 +242,7 @@ class MessagesSnapshot(Event, frozen=True, kw_only=True):
 
 
 class ActivitySnapshot(Event, frozen=True, kw_only=True):
-    """What a tool is doing now."""
+    """The current activity of a tool."""
 
     message_id: str
     activity_type: str
@@ -251,7 +251,7 @@ class ActivitySnapshot(Event, frozen=True, kw_only=True):
 
 
 class ActivityDelta(Event, frozen=True, kw_only=True):
-    """A change of what a tool is doing, as a JSON patch."""
+    """A change of a tool's activity, as a JSON patch."""
 
     message_id: str
     activity_type: str
@@ -323,7 +323,7 @@ DURABLE = (
 
 
 def is_terminal(event: AgentEvent) -> bool:
-    """Whether a run tells nothing more after this event."""
+    """Whether this is the last event of a run."""
     return isinstance(event, RunFinish | Error)
 
 

@@ -1,7 +1,7 @@
 """Identities: of runs, and of principals.
 
 A run's identity is its ids, its origin, and how it was started. Principals are the people and
-programs on whose behalf something is done.
+programs that send requests.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _user() -> RunOrigin:
 
 
 class RunIdentity(Value, frozen=True, kw_only=True):
-    """The ids of a run, of the run, thread and call above it, and how it was started."""
+    """The ids of a run, of its parent run, thread and call, and how the run was started."""
 
     thread_id: str
     parent_thread_id: str | None = None
@@ -121,10 +121,10 @@ class RunIdentity(Value, frozen=True, kw_only=True):
 
 
 class Principal(Value, frozen=True, kw_only=True):
-    """Who asks, as the edge has authenticated them.
+    """The authenticated sender of a request.
 
-    `scope` is the tenant whose threads they may see; the default scope is the empty text. `agents`
-    are the agents they may run, or `None` for all of them.
+    `scope` is the tenant whose threads the principal may see; the default scope is the empty text.
+    `agents` are the agents the principal may run, or `None` for all of them.
     """
 
     id: str
@@ -134,10 +134,10 @@ class Principal(Value, frozen=True, kw_only=True):
 
 
 def id_of(principal: Principal | None) -> str | None:
-    """The name under which something is recorded that a principal did, if one is known."""
+    """The id of a principal, for records of its actions; `None` without a principal."""
     return principal.id if principal is not None else None
 
 
 def scope_of(principal: Principal | None) -> str:
-    """The scope of a principal; the default scope, the empty text, if none is known."""
+    """The scope of a principal; without one the default scope, the empty text."""
     return principal.scope if principal is not None else ""

@@ -25,7 +25,7 @@ class InboxClosed(Exception):
 
 
 class _Channel:
-    """What the two ends of an inbox share."""
+    """The state that both ends of an inbox share."""
 
     __slots__ = ("items", "receiver_gone", "senders", "waiter")
 
@@ -81,7 +81,7 @@ class InboxSender:
 
     @property
     def hands_over(self) -> bool:
-        """Whether a payload sent after the reader is gone goes to an `on_closed` function."""
+        """Whether payloads that are sent after the reader is gone go to an `on_closed` function."""
         return self._on_closed is not None
 
     def clone(self) -> InboxSender:
@@ -156,7 +156,7 @@ def inbox_channel(
 ) -> tuple[InboxSender, InboxReceiver]:
     """Both ends of a queue of JSON payloads; it holds at most `QUEUE_LIMIT` of them.
 
-    `on_closed` gets what is sent after the reader is gone.
+    `on_closed` gets the payloads that are sent after the reader is gone.
     """
     channel = _Channel()
     return InboxSender(channel, on_closed), InboxReceiver(channel)

@@ -105,7 +105,7 @@ _EFFORTS = ", ".join(repr(word) for word in get_args(EffortWord))
 
 
 def effort_problem(effort: object) -> str | None:
-    """What is wrong with a reasoning effort, or `None`."""
+    """The error text if a reasoning effort is invalid, or `None`."""
     if isinstance(effort, ReasoningBudget):
         if _is_number(effort.budget, whole=True) and effort.budget >= 0:
             return None
@@ -158,12 +158,12 @@ class ModelSettings(Value, frozen=True, kw_only=True, forbid_unknown_fields=True
         return all(getattr(self, name) is None for name in self.__struct_fields__)
 
     def problem(self) -> str | None:
-        """What is wrong with the parameters, or `None`."""
-        heat, most, share = self.temperature, self.max_tokens, self.top_p
+        """The error text if the parameters are invalid, or `None`."""
+        heat, limit, share = self.temperature, self.max_tokens, self.top_p
         if heat is not None and not (_is_number(heat) and heat >= 0):
             return f"temperature is a number of 0 or more, not {heat!r}"
-        if most is not None and not (_is_number(most, whole=True) and most >= 1):
-            return f"max_tokens is a whole number of 1 or more, not {most!r}"
+        if limit is not None and not (_is_number(limit, whole=True) and limit >= 1):
+            return f"max_tokens is a whole number of 1 or more, not {limit!r}"
         if share is not None and not (_is_number(share) and 0 <= share <= 1):
             return f"top_p is a number from 0 to 1, not {share!r}"
         return effort_problem(self.reasoning_effort) or self._other_problem()

@@ -54,8 +54,8 @@ class StartCause(StrEnum):
     """Why a run starts to work, at first or once more.
 
     `new`: it is a new run. `answered`: it waited for answers, and has them or they are overdue.
-    `recovered`: the process that worked on it died or left it. `woken`: it waited for background
-    work or for messages, and there is news.
+    `recovered`: the process that ran it died or abandoned it. `woken`: it waited for background
+    work or for messages, and a result or a message has arrived.
     """
 
     NEW = "new"
@@ -72,7 +72,7 @@ SUSPENDED = "suspended"
 
 
 class StoppedReason(Value, frozen=True, kw_only=True):
-    """The policy that stopped a run, and what made it do so."""
+    """The policy that stopped a run, and its reason."""
 
     code: str
     detail: str | None = None
@@ -129,7 +129,7 @@ _NEXT_MOVES = {
 }
 
 
-def unfinished(reason: TerminationReason) -> str | None:
+def explain_unfinished(reason: TerminationReason) -> str | None:
     """Why a run that ended like this has not finished, and what to do; `None` if it has."""
     match reason:
         case NaturalEnd() | BehaviorRequested():
@@ -144,8 +144,8 @@ def unfinished(reason: TerminationReason) -> str | None:
             return f"it was blocked: {why}"
         case Stopped(value=stopped):
             detail = f" ({stopped.detail})" if stopped.detail else ""
-            told = f"it was stopped before it had finished: {stopped.code}{detail}"
-            return f"{told}; {_NEXT_MOVES[stopped.code]}" if stopped.code in _NEXT_MOVES else told
+            text = f"it was stopped before it had finished: {stopped.code}{detail}"
+            return f"{text}; {_NEXT_MOVES[stopped.code]}" if stopped.code in _NEXT_MOVES else text
         case Failed(value=why):
             return f"it failed: {why}"
 

@@ -101,7 +101,7 @@ LlmStreamEvent = (
 
 
 class ModelAbilities(Value, frozen=True, kw_only=True):
-    """What is known about a model; `None` means unknown.
+    """The declared abilities of a model; `None` means unknown.
 
     `native_output`: the provider enforces a request's `output` format (structured output).
     `input`: the kinds of content it reads besides text: `image`, `audio`, `video`, `document`.
@@ -129,7 +129,8 @@ class LlmExecutor(Protocol):
 
 
 class StreamSnapshot(Value, frozen=True, kw_only=True):
-    """What has arrived of an answer: its text, the complete tool calls, and an incomplete one.
+    """The part of an answer that has arrived: its text, the complete tool calls, and an incomplete
+    one.
 
     A call is its id, name and arguments as text. `ended` means that the model has sent its stop.
     """
@@ -221,7 +222,7 @@ class AnswerListener(Protocol):
         """Drop everything received; expect a stream with the whole answer."""
 
     def note_failure(self, request: InferenceRequest, error: AwakenError) -> None:
-        """Hear that a request has failed; another one may follow."""
+        """Called when a request has failed; another one may follow."""
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
         """Reserve budget for the next request, which has `more` messages than the first.
@@ -252,7 +253,7 @@ class StreamDriver(Protocol):
 
 
 AnswerSource = LlmExecutor | StreamDriver
-"""What an agent calls for its answers: a model, or a driver that calls one or several models."""
+"""The source of an agent's answers: a model, or a driver that calls one or several models."""
 
 
 class InferenceExecutionError(AwakenError):

@@ -91,7 +91,7 @@ class Image(Value, frozen=True, kw_only=True, tag="image", tag_field="type"):
             ValueError: it is another kind of picture, and no type is given.
         """
         kind = media_type or next(
-            (known for known, begins in _PICTURES.items() if data.startswith(begins)), None
+            (found for found, begins in _PICTURES.items() if data.startswith(begins)), None
         )
         if kind is None and data[:4] == b"RIFF" and data[8:12] == b"WEBP":
             kind = "image/webp"
@@ -326,9 +326,9 @@ class Message(Value, frozen=True, kw_only=True):
         """This message with the principal that sent it; unchanged if none is known."""
         if principal_id is None:
             return self
-        known = self.metadata or MessageMetadata()
+        metadata = self.metadata or MessageMetadata()
         return msgspec.structs.replace(
-            self, metadata=msgspec.structs.replace(known, by=principal_id)
+            self, metadata=msgspec.structs.replace(metadata, by=principal_id)
         )
 
     def mark_produced_by(self, run_id: str, step_index: int | None = None) -> Self:

@@ -1,4 +1,4 @@
-"""What a store keeps of a request to a model, so that the same request can be built again.
+"""The stored form of a request to a model, from which the same request can be built again.
 
 A manifest refers to the message log by ranges, and to everything else by the digests of texts,
 each of which a store keeps once. A manifest says only what differs from an earlier one of the
@@ -39,7 +39,8 @@ class RequestManifest(Value, frozen=True, kw_only=True):
     first_ms: int | None = None
 
     def completed(self, earlier: RequestManifest) -> RequestManifest:
-        """This manifest with what it leaves out; `earlier` is the one it is like, completed."""
+        """This manifest with the parts it leaves out; `earlier` is the complete manifest of
+        `like`."""
         return msgspec.structs.replace(
             self,
             like=None,
@@ -89,8 +90,8 @@ class FailedAttempt(Value, frozen=True, kw_only=True):
     ms: int
 
 
-class KeptText(msgspec.Struct, frozen=True, gc=False):
-    """A text that a store keeps once, by its digest: a part of a request, as JSON."""
+class StoredText(msgspec.Struct, frozen=True, gc=False):
+    """A part of a request, as JSON: a store keeps each such text once, by its digest."""
 
     digest: str
     body: bytes
@@ -112,8 +113,8 @@ class Requests(Protocol):
         ...
 
     async def load_manifest(self, thread_id: str, message_id: str) -> RequestManifest:
-        """What is kept of that request, complete: also which messages are not from the log, and
-        which attempts failed.
+        """The complete manifest of that request: with the messages that are not from the log, and
+        the attempts that failed.
 
         Raises:
             NotFound, RequestNotKept: as `load_request`.

@@ -21,9 +21,9 @@ Hidden = tuple[HiddenSpan, ...]
 """The spans that are out of view, in order; no two of them overlap or touch."""
 
 
-def hidden_by(rewinds: Iterable[tuple[int, int]]) -> Hidden:
-    """The spans that rewinds have taken out of view, given in the order in which they were made:
-    each reaches to the end that the log had."""
+def find_hidden_spans(rewinds: Iterable[tuple[int, int]]) -> Hidden:
+    """The spans that rewinds have hidden. `rewinds` are (`after`, `until`) in the order in which
+    they were made; `until` is the end that the log had."""
     spans: list[HiddenSpan] = []
     for after, until in rewinds:
         while spans and spans[-1].until >= after:

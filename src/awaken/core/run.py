@@ -1,6 +1,7 @@
 """The record of a run, with the messages it read and wrote, and what it waits for.
 
-`AgentRunResult` says how a run ended, and `CancelReceipt` what a cancel reached.
+`AgentRunResult` says how a run ended, and `CancelReceipt` lists the runs and calls that a cancel
+reached.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from awaken.core.budget import Amount
 from awaken.core.identity import Principal, RequestOrigin, RunIdentity
 from awaken.core.lifecycle import RunStatus, StartCause, TerminationReason
 from awaken.core.suspension import AskedCall, Decision, Ticket, ToolCallResumeMode
-from awaken.core.tool import MOST_TAKEOVERS, ToolDescriptor
+from awaken.core.tool import MAX_TAKEOVERS, ToolDescriptor
 from awaken.core.value import Value, nullable
 from awaken.errors import InvalidTransition
 
 
 class RunKind(StrEnum):
-    """What a run is the work of: an agent, or a background task that has a record of its own."""
+    """Whether an agent works in the run, or a background task that has a record of its own."""
 
     AGENT = "agent"
     TASK = "task"
@@ -34,7 +35,7 @@ _RUNNING = RunStatus.RUNNING
 _replace = msgspec.structs.replace
 
 LEFT_RUNNING = "left_running"
-"""The key of an error payload under which a remote run says what may still be working for it."""
+"""The key of an error payload for a text about remote work that may go on after the run's end."""
 
 
 class RunRecord(Value, frozen=True, kw_only=True):
@@ -47,9 +48,9 @@ class RunRecord(Value, frozen=True, kw_only=True):
 
     `kind` tells whether an agent works in the run or a background task, whose `agent_id` is made of
     its name and belongs to no agent. `revision` orders records whose seconds are equal.
-    `agent_changes` lists what had changed about the agent when the run was taken up again.
-    `takeovers` is set from the death of a process that
-    owned the run until a commit adds a message or the outcome of a call. `cancelled_by` is the id
+    `agent_changes` lists the changes of the agent since the run was recovered.
+    `takeovers` is set from the death of a process that owned the run until a commit adds a message
+    or the outcome of a call. `cancelled_by` is the id
     of the principal that had the run cancelled, if one was named. Stores keep the scalars;
     `state` and `output.message_ids` are put together when a record is read.
     """
@@ -192,7 +193,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
         )
 
     def taken_over(self, takeovers: Takeovers) -> Self:
-        """The record of a run that another process carries on; its status stays as it is."""
+        """The record of a run that another process recovers; its status stays as it is."""
         return _replace(self, takeovers=takeovers, revision=self.revision + 1)
 
     def _moved(
@@ -229,7 +230,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
             **changes,
         )
 
-    # -- what it says -------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------
 
     @property
     def is_task(self) -> bool:
@@ -263,18 +264,18 @@ class RunRecord(Value, frozen=True, kw_only=True):
     @property
     def is_delegated(self) -> bool:
         """Whether a tool call of another run started this run and waits for it."""
-        asked = self.request.parent_tool_call_id if self.request is not None else None
-        return asked is not None and self.parent_run_id is not None
+        call_id = self.request.parent_tool_call_id if self.request is not None else None
+        return call_id is not None and self.parent_run_id is not None
 
     def is_background_task_waiting(self) -> bool:
         return self.waiting_reason() is WaitingReason.BACKGROUND_TASKS
 
     @property
     def left_running(self) -> str | None:
-        """What may still be working for a remote run that has ended, and why; usually `None`."""
+        """A text about remote work that may go on although the run has ended; usually `None`."""
         payload = self.error_payload
-        told = payload.get(LEFT_RUNNING) if isinstance(payload, dict) else None
-        return told if isinstance(told, str) else None
+        text = payload.get(LEFT_RUNNING) if isinstance(payload, dict) else None
+        return text if isinstance(text, str) else None
 
 
 class RunChanges(TypedDict, total=False):
@@ -329,7 +330,7 @@ class RunMessageOutput(Value, frozen=True, kw_only=True):
 
 
 class WaitingReason(StrEnum):
-    """What a waiting run waits for."""
+    """The reason why a run waits."""
 
     TOOL_PERMISSION = "tool_permission"
     USER_INPUT = "user_input"
@@ -463,7 +464,7 @@ class Takeovers(Value, frozen=True, kw_only=True):
 
     `beneath` is how many messages the threads of the run's open delegates had at the last takeover:
     while that number grows, the run makes progress. `levels` is how deeply open delegates are
-    nested: each of them is given up before the run that called it.
+    nested: each of them is abandoned before its parent run.
     """
 
     times: int
@@ -472,7 +473,7 @@ class Takeovers(Value, frozen=True, kw_only=True):
 
     @property
     def are_too_many(self) -> bool:
-        return self.times > MOST_TAKEOVERS + self.levels
+        return self.times > MAX_TAKEOVERS + self.levels
 
 
 def _no_extensions() -> dict[str, Any]:
@@ -497,8 +498,8 @@ class AgentRunResult(Value, frozen=True, kw_only=True):
     """How a run ended.
 
     `empty_twice` says whether its last answer was empty, also when the model was asked once more.
-    `cost` is that of its own models, as far as their prices are known. `spent` is what the run and
-    all it started have used up, if it has a budget.
+    `cost` is that of its own models, as far as their prices are known. `spent` is the spending
+    of the run and all its descendants, if it has a budget.
     """
 
     run_id: str

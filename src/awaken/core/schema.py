@@ -13,11 +13,11 @@ from awaken.core.tool import ToolDescriptor, ToolError, ToolErrorKind
 
 _CACHED = 256
 _MAX_TEXT = 300
-_MOST_TOLD = 20
+_MAX_FAULTS = 20
 _LIGHT = 10
 """The weight of a schema below which every value is checked."""
 _MAX_WORK = 10_000_000
-"""The most subschemas that a whole value may be held against."""
+"""The most subschemas that a whole value may be checked against."""
 _MAX_LISTED = 20_000
 """The same, for values all of whose violations are looked for."""
 _NO_LIMIT = nullcontext()
@@ -62,13 +62,13 @@ def validate_against_schema(schema: Json, args: Json) -> None:
     """
     if schema is None or schema is True or schema == {}:
         return
-    problem = compiled(schema).problem(args)
+    problem = compile_schema(schema).problem(args)
     if problem is not None:
         raise ToolError.invalid_arguments(problem)
 
 
 class CompiledSchema:
-    """A schema that values can be held against, in a time that has a bound."""
+    """A schema that checks values in bounded time."""
 
     def __init__(self, schema: Any) -> None:
         # These are loaded here: few agents have a tool whose schema came from outside.
@@ -100,28 +100,28 @@ class CompiledSchema:
         except (ValueError, OverflowError, RecursionError) as error:
             return f"the arguments are not JSON: {error}"
 
-    def _work(self, args: Json, most: int) -> int:
-        """The most subschemas that a value is held against; stops counting above `most`."""
-        most = most // self._weight
-        count = self._cost.count_values(args, most, by_list=self._compares_items)
+    def _work(self, args: Json, limit: int) -> int:
+        """The most subschemas that a value is held against; stops counting above `limit`."""
+        limit = limit // self._weight
+        count = self._cost.count_values(args, limit, by_list=self._compares_items)
         work: int = count * self._weight
         return work
 
     def _violations(self, args: Json) -> str:
         # `iter_errors` makes all errors before it gives the first one.
         if self._work(args, _MAX_LISTED) <= _MAX_LISTED:
-            found = list(islice(self._validator.iter_errors(args), _MOST_TOLD + 1))
-            return told_of([_violation(error) for error in found])
+            found = list(islice(self._validator.iter_errors(args), _MAX_FAULTS + 1))
+            return join_faults([_violation(error) for error in found])
         if self._has_alternatives:  # whose error has all errors of each alternative in it
             return "they do not fit the schema, and are too large to say where: send fewer"
         try:
             self._validator.validate(args)
         except ValueError as error:
-            return told_of([_violation(error)])
+            return join_faults([_violation(error)])
         return "they do not fit the schema"
 
 
-def compiled(schema: Json) -> CompiledSchema:
+def compile_schema(schema: Json) -> CompiledSchema:
     """The compiled form of `schema`; equal schemas share one.
 
     Raises:
@@ -147,17 +147,17 @@ def _violation(error: Any) -> str:
         place.append(error.kind.property)
         text = "required, but missing"
     # The library quotes the whole value, which may be long.
-    return f"{shortened(path_text(place)) or 'arguments'}: {shortened(text)}"
+    return f"{shorten_text(path_text(place)) or 'arguments'}: {shorten_text(text)}"
 
 
-def told_of(faults: Sequence[str]) -> str:
+def join_faults(faults: Sequence[str]) -> str:
     """The first 20 faults in one line, for the model that made them."""
-    more = ["and more"] if len(faults) > _MOST_TOLD else []
-    return "; ".join([*faults[:_MOST_TOLD], *more])
+    more = ["and more"] if len(faults) > _MAX_FAULTS else []
+    return "; ".join([*faults[:_MAX_FAULTS], *more])
 
 
-def shortened(text: str) -> str:
-    """A long text without its middle: a model need not read all that it wrote again."""
+def shorten_text(text: str) -> str:
+    """A long text without its middle: the model that wrote it need not read all of it again."""
     if len(text) <= _MAX_TEXT:
         return text
     return f"{text[: _MAX_TEXT // 2]} … {text[-_MAX_TEXT // 2 :]}"

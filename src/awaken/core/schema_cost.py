@@ -1,6 +1,6 @@
-"""What it costs to hold a value against a JSON Schema, and keywords whose cost has a bound.
+"""The cost of checking a value against a JSON Schema, and keywords whose cost has a bound.
 
-The values and the schema may both come from strangers, and the event loop waits for the check.
+The values and the schema may both be untrusted, and the event loop waits for the check.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LEFT: ContextVar[list[int]] = ContextVar("awaken_match_cost_left")
 
 
 class PatternCost(NamedTuple):
-    """What a regular expression costs: units for each character, and bytes of memory."""
+    """The cost of a regular expression: units for each character, and bytes of memory."""
 
     per_character: int
     size: int
@@ -37,7 +37,7 @@ _SIZES = (
     PatternCost(4_000, MAX_PATTERN_BYTES),
 )
 _WITH_BACKTRACKING = PatternCost(1_000, 1024 * 1024)
-"""What looks around or refers back: its cost is not in proportion to the text."""
+"""Lookarounds and back references: their cost is not in proportion to the text."""
 OPTIONS = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS, size_limit=MAX_PATTERN_BYTES)
 
 
@@ -54,16 +54,16 @@ def pattern_cost(pattern: str) -> PatternCost:
     return _WITH_BACKTRACKING
 
 
-def count_values(value: Json, most: int, *, by_list: bool = False) -> int:
+def count_values(value: Json, limit: int, *, by_list: bool = False) -> int:
     """The size of a value: its parts, the characters of its names, and a bit for its texts and
-    large numbers. Stops counting above `most`. `by_list` counts what is in nested lists once for
+    large numbers. Stops counting above `limit`. `by_list` counts what is in nested lists once for
     each of these lists."""
     count, waiting, times = 0, [value], 1
-    while waiting and count <= most:
+    while waiting and count <= limit:
         inner: list[Json] = []
         for part in waiting:
             count += times * _own_size(part)
-            if count > most:
+            if count > limit:
                 break
             if isinstance(part, list):
                 inner += part

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from awaken.codec import Json
 from awaken.core.schema_cost import CHEAP, MAX_PATTERN_BYTES, PatternCost, pattern_cost
 
-MOST_AT_ONE_PLACE = 10_000
+MAX_SUBSCHEMAS = 10_000
 """The most subschemas that one value may be checked against."""
 
 # A part of a schema may be of an older draft, which has `$recursiveRef` and `additionalItems`.
@@ -27,12 +27,12 @@ _INSIDE_BY_NAME = ("properties", "patternProperties")
 _UNEVALUATED = ("unevaluatedItems", "unevaluatedProperties")
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 _BOUND = 5
-"""What it costs to compare two numbers that are fractions or large."""
+"""The cost of comparing two numbers that are fractions or large."""
 _DIVIDED, _DIVIDED_BY_TINY = 20, 150
-"""What it costs to divide such numbers exactly."""
+"""The cost of dividing such numbers exactly."""
 _TINY = 1e-15
 _COMPARED = 5
-"""What it costs to compare a part of a list with others."""
+"""The cost of comparing a part of a list with others."""
 _NAMES_FOR_ONE = 10
 """How many names of a schema are looked up in an object at the cost of one subschema."""
 _LARGE = 2**63
@@ -41,7 +41,7 @@ Schema = dict[str, Any]
 
 
 class SchemaWeight(NamedTuple):
-    """What a schema costs. `at_one_place` is the most work that one part of a value can make, in
+    """The cost of a schema. `at_one_place` is the most work that one part of a value can make, in
     subschemas. `has_costly_patterns`: there is a regular expression whose use has to be limited.
     `has_alternatives`: the first fault may be made of very many. `compares_items`: an item is
     looked at again for each list that it is in."""
@@ -53,7 +53,7 @@ class SchemaWeight(NamedTuple):
 
 
 def weigh_schema(schema: Json) -> SchemaWeight:
-    """What it costs to hold a value against a schema.
+    """The cost of checking a value against a schema.
 
     Each value is counted on its own: items and properties are values of their own, and a schema
     that refers to itself there ends where the value does.
@@ -105,10 +105,10 @@ class _Walk:
         count = 1 + sum(map(self._count, self._beside(schema)))
         if any(word in schema for word in _UNEVALUATED):
             count *= 2  # what stands beside is checked again, to find out what it has evaluated
-        if count > MOST_AT_ONE_PLACE:
+        if count > MAX_SUBSCHEMAS:
             raise ValueError(
                 "its references unfold so far that one value is held against more than "
-                f"{MOST_AT_ONE_PLACE} subschemas"
+                f"{MAX_SUBSCHEMAS} subschemas"
             )
         self._counts[key] = count
         return count
@@ -140,7 +140,7 @@ class _Walk:
         return weight
 
     def _pattern_cost(self, pattern: str) -> int:
-        """What a character costs."""
+        """The cost of a character."""
         if pattern not in self._patterns:
             self._patterns[pattern] = pattern_cost(pattern)
             if sum(cost.size for cost in self._patterns.values()) > MAX_PATTERN_BYTES:
@@ -191,7 +191,7 @@ class _Walk:
 
 
 def _choice_cost(choices: list[Json]) -> int:
-    """What it costs to look for a value in an enumeration."""
+    """The cost of looking for a value in an enumeration."""
     kinds = set(map(type, choices))
     is_indexed = kinds <= {str, type(None)} or kinds == {int}
     if is_indexed and not any(map(_is_hard, choices)):

@@ -13,7 +13,7 @@ _SHORTEST_SHOWN = 20
 _SHORTEST_REDACTED = 8
 
 
-def shown_address(address: str) -> str:
+def redact_address(address: str) -> str:
     """An address for error texts: without user name, password and secrets in its query."""
     # Up to the last @, because an unescaped password may contain slashes.
     return re.sub(_VALUE, rf"\1{STARS}", re.sub(_USER, f"//{STARS}@", address))

@@ -78,11 +78,11 @@ class ToolSelection(Value, frozen=True, kw_only=True):
             and not any(p.fullmatch(id) for p in deny)
         }
 
-    def unmatched(self, ids: Iterable[str]) -> list[str]:
+    def find_unmatched(self, ids: Iterable[str]) -> list[str]:
         """The patterns that match no tool, which is usually a typing error."""
-        known = list(ids)
+        existing = list(ids)
         globs = (*(self.allowed_patterns or ()), *self.excluded_patterns)
-        return [glob for glob in globs if not any(_pattern(glob).fullmatch(id) for id in known)]
+        return [glob for glob in globs if not any(_pattern(glob).fullmatch(id) for id in existing)]
 
 
 class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,7 +171,7 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class AgentOverlay(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Changes to an agent's spec; a field that is `None` changes nothing.
 
-    They hold while the agent has a conversation that was handed to it.
+    They apply while the agent has a conversation that another agent handed to it.
 
     Tools can only be removed: `allowed_tools` keeps only the tools it names, `excluded_tools`
     removes the tools it names. An overlay never adds a tool.
@@ -274,7 +274,7 @@ _NEW_ENDPOINT_KEYS = frozenset({"backend", "auth", "target", "options"})
 
 
 class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a remote agent runs.
+    """The address of a remote agent.
 
     `base_url` is an http(s) URL or `python:module:name`, depending on the backend.
     """

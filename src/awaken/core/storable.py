@@ -1,4 +1,6 @@
-"""What a store can keep and read back: the check of values that come from outside our typed code.
+"""Checking that a store can keep a value and read it back.
+
+The values come from outside our typed code.
 
 `parse_argument` is called once where such a value enters. A check with a type of its own, such as
 that of a budget, may come before it and say more.
@@ -45,7 +47,7 @@ _HALF = "has half of a surrogate pair, which is no character: leave it out, or w
 
 
 def parse_argument(name: str, value: object, type_: Any, such_as: str = "") -> Any:
-    """`value` as a store returns it after it was written. `name` is what its caller calls it.
+    """`value` as a store returns it after it was written; errors call it `name`.
 
     Args:
         such_as: an example of a struct, for the text of an error.
@@ -69,7 +71,7 @@ def parse_value(name: str, value: object, type_: Any, such_as: str = "") -> Any:
         return None
     if struct is not None and not isinstance(value, struct):
         example = such_as and f", such as {such_as}"
-        raise ConfigError(f"{name} is a {struct.__name__}{example}, not {_shown(value)}")
+        raise ConfigError(f"{name} is a {struct.__name__}{example}, not {_short_repr(value)}")
     try:
         return read_back(value, type_)
     except msgspec.ValidationError as error:
@@ -88,7 +90,7 @@ def is_storable(value: object, type_: Any) -> bool:
     return True
 
 
-# -- what can be written of a value ---------------------------------------------------------------
+# -- the storable part of a value ------------------------------------------------------------------
 
 
 def leave_out_unstorable(value: S) -> S | None:
@@ -110,7 +112,7 @@ def leave_out_unstorable(value: S) -> S | None:
 
 
 def _storable_part(part: Any) -> Any:
-    """What can be kept of a field's value; for a value that is no struct or container, `None`."""
+    """The storable part of a field's value; for a value that is no struct or container, `None`."""
     if isinstance(part, msgspec.Struct):
         return leave_out_unstorable(part)
     if isinstance(part, tuple | list):
@@ -142,30 +144,30 @@ def _misfit(name: str, value: object, text: str) -> str:
     limit = expected["limit"] or ""
     for sign, words in _LIMITS.items():
         limit = limit.replace(sign, words)
-    return f"{where} is {kinds}{limit}, not {_shown(part)}"
+    return f"{where} is {kinds}{limit}, not {_short_repr(part)}"
 
 
 def _follow(value: Any, path: str) -> tuple[str, Any]:
     """Where in a value a path of msgspec leads, with the names of unnamed items, and what is there.
     It leads as far as it can be followed."""
-    known = ""
+    followed = ""
     for step in _PART.finditer(path):
         name, index = step["name"], step["index"]
         try:
             if name is not None:
                 value = value[name] if isinstance(value, Mapping) else getattr(value, name)
-                known += f".{name}"
+                followed += f".{name}"
             elif index != "...":
                 value = value[int(index)]
-                known += f"[{index}]"
+                followed += f"[{index}]"
             elif isinstance(value, Mapping) and len(value) == 1:
                 key, value = next(iter(value.items()))
-                known += f"[{key!r}]"
+                followed += f"[{key!r}]"
             else:
-                return known, value
+                return followed, value
         except (AttributeError, KeyError, IndexError, TypeError):
-            return known + step[0], value
-    return known, value
+            return followed + step[0], value
+    return followed, value
 
 
 def explain_json(body: bytes | bytearray, error: Exception) -> str:
@@ -234,13 +236,13 @@ def _parts(value: object) -> Iterator[tuple[str, object]]:
 def _struct_of(type_: Any) -> tuple[type[msgspec.Struct] | None, bool]:
     """The struct that a type stands for, if it is one alone, and whether the type allows `None`."""
     members = get_args(type_) if get_origin(type_) in (Union, UnionType) else (type_,)
-    wanted = [one for one in members if one is not type(None)]
-    first = wanted[0] if len(wanted) == 1 else None
+    structs = [one for one in members if one is not type(None)]
+    first = structs[0] if len(structs) == 1 else None
     is_struct = isinstance(first, type) and issubclass(first, msgspec.Struct)
-    return first if is_struct else None, len(wanted) < len(members)
+    return first if is_struct else None, len(structs) < len(members)
 
 
-def _shown(value: object) -> str:
+def _short_repr(value: object) -> str:
     try:
         text = repr(value)
     except Exception:  # `__repr__` may be user code

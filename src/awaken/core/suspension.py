@@ -224,7 +224,7 @@ Decision = tuple[str, ToolCallResume]
 """A ticket key, call id or suspension id, and the answer."""
 
 
-def signed(decisions: Iterable[Decision], by: str) -> tuple[Decision, ...]:
+def sign_decisions(decisions: Iterable[Decision], by: str) -> tuple[Decision, ...]:
     """The decisions with `by` as their approver, in place of the one they name."""
     return tuple((target, msgspec.structs.replace(one, by=by)) for target, one in decisions)
 

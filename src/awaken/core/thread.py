@@ -1,7 +1,6 @@
 """Threads: conversations with one message log each; and their metadata.
 
-Metadata is what people and programs say about a thread: its title, its labels, and whose it is.
-Pure.
+Metadata is written by people and programs: a thread's title, its labels, and its user. Pure.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ LONGEST_LABEL = 200
 
 
 class ThreadMetadata(Value, frozen=True, kw_only=True):
-    """What is said about a thread; `revision` counts how often it was changed.
+    """The metadata of a thread; `revision` counts how often it was changed.
 
     `labels` are for filters, `custom` is for anything else a program wants to keep with the thread.
     `resource_id` names what the thread is about, in the program's own words. `user` is the end user
@@ -52,10 +51,11 @@ _CREATED = RunStatus.CREATED
 class Thread(Value, frozen=True, kw_only=True):
     """The head of a thread; timestamps are in milliseconds.
 
-    `active_at` is when a run of it last started, paused or ended (without runs, when the thread
-    was created), `updated_at` is the time of its last commit. `owner` is its live owner, if any;
+    `active_at` is when a run of it last started, paused or ended (without runs, when the thread was
+    created), `updated_at` is the time of its last commit. `owner` is its live owner, if any;
     `forked_at` is the number of events it was forked with. `scope` is the tenant it belongs to and
-    `family` the tree it is part of (see `core.thread_ids`); `metadata` is what was said about it.
+    `family` the tree it is part of (see `core.thread_ids`); `metadata` has its title, labels and
+    user.
     """
 
     id: str
@@ -113,7 +113,7 @@ class ThreadPatch(Value, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_labels(self.labels)
 
-    def apply(self, known: ThreadMetadata) -> ThreadMetadata:
+    def apply(self, existing: ThreadMetadata) -> ThreadMetadata:
         """The changed metadata, one revision later."""
         fields = {
             name: value
@@ -121,21 +121,21 @@ class ThreadPatch(Value, frozen=True, kw_only=True):
             if (value := getattr(self, name)) is not UNSET
         }
         return msgspec.structs.replace(
-            known,
-            labels=_merged(known.labels, self.labels),
-            custom=_merged(known.custom, self.custom),
-            revision=known.revision + 1,
+            existing,
+            labels=_merge_entries(existing.labels, self.labels),
+            custom=_merge_entries(existing.custom, self.custom),
+            revision=existing.revision + 1,
             **fields,
         )
 
 
-def forked(known: ThreadMetadata, by: str | None) -> ThreadMetadata:
+def fork_metadata(existing: ThreadMetadata, by: str | None) -> ThreadMetadata:
     """The metadata of a fork that `by` makes."""
-    return msgspec.structs.replace(known, created_by=by, revision=0)
+    return msgspec.structs.replace(existing, created_by=by, revision=0)
 
 
-def _merged(known: Mapping[str, Json], changes: Mapping[str, Json]) -> dict[str, Json]:
-    return {name: v for name, v in {**known, **changes}.items() if v is not None}
+def _merge_entries(existing: Mapping[str, Json], changes: Mapping[str, Json]) -> dict[str, Json]:
+    return {name: v for name, v in {**existing, **changes}.items() if v is not None}
 
 
 def check_labels(labels: Mapping[str, str | None]) -> None:
@@ -160,7 +160,7 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
 def check_size(user: str | None, labels: Mapping[str, str]) -> None:
     """
     Raises:
-        ConfigError: they are more than the metadata of a thread may be.
+        ConfigError: they are larger than the metadata of a thread may be.
     """
     sizes = {"user": len(dumps(user)), "labels": len(dumps(labels))}
     if (total := sum(sizes.values())) > MAX_METADATA:
@@ -178,15 +178,15 @@ def label_filter(label: str) -> tuple[str, str | None]:
 
 
 def metadata_of(run: RunRecord | None) -> ThreadMetadata:
-    """What a new thread takes from the request of the run that creates it. The thread of a delegate
-    or task takes nothing: it belongs to the thread above it."""
-    asked = run.request if run is not None else None
-    if asked is None or asked.parent_thread_id is not None:
+    """The metadata of a new thread, from the request of the run that creates it. The thread of a
+    delegate or task gets none: it belongs to its parent thread."""
+    request = run.request if run is not None else None
+    if request is None or request.parent_thread_id is not None:
         return NO_METADATA
-    if not (asked.user or asked.labels or asked.principal):
+    if not (request.user or request.labels or request.principal):
         return NO_METADATA
     return ThreadMetadata(
-        user=asked.user,
-        labels=dict(asked.labels),
-        created_by=asked.principal.id if asked.principal is not None else None,
+        user=request.user,
+        labels=dict(request.labels),
+        created_by=request.principal.id if request.principal is not None else None,
     )

@@ -1,11 +1,11 @@
 """The ids of threads and runs: their scope, their family, and the ids of children. Pure.
 
 An id is `[scope "/"] family ["~" rest]`. The scope is the tenant; the default scope has no name and
-no slash. The family is the id that the root of a tree was given; whatever a run of the tree starts
-is `root~rest`. So a new thread's id says where the thread belongs.
+no slash. The family is the id of the root thread of a tree; every thread that a run of the tree
+starts is `root~rest`. So the id of a new thread has its scope and family.
 
-Ids of earlier versions follow no such rule. They are never taken apart to find out where a thread
-belongs: a store keeps scope and family beside every thread.
+Ids of earlier versions follow no such rule, and are never parsed: a store keeps scope and family
+beside every thread.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ _GIVEN = re.compile(r"[A-Za-z0-9._:@=+-]{1,200}")
 _TASK = "task-"
 
 
-class Place(NamedTuple):
-    """Where a thread belongs: its tenant, and the tree of threads it is part of."""
+class ThreadFamily(NamedTuple):
+    """The tree of threads that a thread is part of: its tenant, and the id of its root thread."""
 
     scope: str
     family: str
 
 
-def place_of(thread_id: str) -> Place:
-    """The place of a new thread that has no parent. A thread with a parent has its parent's."""
+def parse_family(thread_id: str) -> ThreadFamily:
+    """The family of a new root thread. A thread with a parent has its parent's family."""
     if "/" not in thread_id and "~" not in thread_id:
-        return Place("", thread_id)
+        return ThreadFamily("", thread_id)
     scope, slash, name = thread_id.partition("/")
     if not slash or not _SCOPE.fullmatch(scope):
         scope, name = "", thread_id
     family = name.partition("~")[0]
-    return Place(scope, family) if family else Place("", thread_id)
+    return ThreadFamily(scope, family) if family else ThreadFamily("", thread_id)
 
 
 def is_given_id(id: object) -> bool:
-    """Whether a caller may name a new thread so."""
+    """Whether a caller may use the id for a new thread."""
     return isinstance(id, str) and _GIVEN.fullmatch(id) is not None
 
 
 def check_given_id(id: str) -> str:
-    """The id, if a caller may name a new thread so.
+    """The id, if a caller may use it for a new thread.
 
     Raises:
         InvalidId: it is empty, too long, or has a character that is not allowed.
@@ -55,19 +55,20 @@ def check_given_id(id: str) -> str:
 
 
 def is_scope(text: str) -> bool:
-    """Whether a tenant may be called so; the default scope, the empty text, is no name."""
+    """Whether the text is a valid name of a tenant; the default scope, the empty text, is none."""
     return _SCOPE.fullmatch(text) is not None
 
 
 def is_given_in(scope: str, id: str) -> bool:
-    """Whether a caller may name a new thread of a scope so; the default scope is the empty text."""
+    """Whether a caller may use the id for a new thread of a scope; the default scope is the empty
+    text."""
     if not scope:
         return is_given_id(id)
     before, slash, name = id.partition("/")
     return bool(slash) and before == scope and is_given_id(name)
 
 
-def scoped_id(scope: str, id: str) -> str:
+def join_scope(scope: str, id: str) -> str:
     """The id of a caller's thread in a scope; the default scope is the empty text.
 
     Raises:
@@ -84,7 +85,7 @@ def scoped_id(scope: str, id: str) -> str:
 def without_scope(text: str, thread_id: str) -> str:
     """An error text for a model, without the scope in the ids of a thread's tree. Elsewhere the
     scope may be an ordinary word, and stays."""
-    scope, family = place_of(thread_id)
+    scope, family = parse_family(thread_id)
     if not scope or f"{scope}/{family}" not in text:
         return text
     id = rf"(?<![\w./:@=+-]){re.escape(scope)}/(?={re.escape(family)}(?![\w/@=+-]|[.:]\w))"

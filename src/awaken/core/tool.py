@@ -158,7 +158,7 @@ class ToolResult(Value, frozen=True, kw_only=True):
         return self.status.outcome
 
     def model_text(self) -> str:
-        """What the model reads: the message, else the data as compact JSON."""
+        """The text for the model: the message, else the data as compact JSON."""
         return self.message if self.message is not None else dumps_text(self.data)
 
     def resume_payload(self) -> Json:
@@ -242,7 +242,7 @@ class Retry(ToolError):
         super().__init__(ToolErrorKind.RETRY, message)
 
 
-# -- effects, and calls that a crash has cut off ----------------------------------------------
+# -- effects, and calls that a crash interrupted ----------------------------------------------
 
 
 class ToolEffect(StrEnum):
@@ -269,16 +269,16 @@ class Recover(StrEnum):
 OUTCOME_UNKNOWN = "outcome_unknown"
 """The action of a ticket that asks for the outcome of a call, and the mark of such a result."""
 
-MOST_TAKEOVERS = 5
+MAX_TAKEOVERS = 5
 """How often in a row a run is taken over from a dead process, with nothing new in its message log
-or call ledger, before it is given up."""
+or call ledger, before it is abandoned."""
 
 ABANDONED = "abandoned: one process after another died with it, and nothing came of it in between"
-"""The error of a run that was given up."""
+"""The error of an abandoned run."""
 
 
 def error_payload_of(why: str) -> dict[str, str]:
-    """What the record of a failed run says about its error. A run that was given up has a code."""
+    """The error in the record of a failed run. An abandoned run has a code."""
     if why == ABANDONED:
         return {"message": why, "code": "abandoned"}
     return {"message": why}

@@ -64,13 +64,13 @@ class ToolOutput(msgspec.Struct, frozen=True):
 
 
 class ToolCallContext(msgspec.Struct, Generic[D], kw_only=True):
-    """What a running tool may read and use. Without a sink, the reporting methods do nothing.
+    """The context of a tool call. Without a sink, the reporting methods do nothing.
 
     - `forward` passes on events of runs that the tool starts.
     - `services` are the objects that the agent's plugins offer to tools.
     - `delegates` runs other agents as durable runs.
-    - `asker` is the run beneath this call whose question the call has passed on.
-    - `budget` is the account of the run; `depth` counts the agents above it.
+    - `asker` is the run that this call started and whose question it has passed on.
+    - `budget` is the account of the run; `depth` counts its ancestors.
     - `deps` are the dependencies of the run; write `RunContext[Deps]` to have them typed.
     - `in_background` means that the call has ended for its run, so it cannot change the state.
     """
@@ -127,7 +127,7 @@ class ToolCallContext(msgspec.Struct, Generic[D], kw_only=True):
         return self.snapshot.get(key)
 
     async def report_activity(self, activity_type: str, text: str) -> None:
-        """Report what the tool is doing; replaces the report before."""
+        """Report the current activity of the tool; replaces the report before."""
         if self.activity_sink is not None:
             await self.activity_sink(
                 ActivitySnapshot(
@@ -215,7 +215,7 @@ class Tool(Protocol):
     async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput: ...
 
 
-class AsksFirst(Protocol):
+class SupportsApproval(Protocol):
     """A tool whose calls may first ask for approval."""
 
     def only_asks(self, args: Json, decision: ToolCallResume | None) -> bool:
@@ -232,7 +232,8 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
     (unknown: report it), or the result of the call.
     A tool is `stoppable` if cancelling a call ends its work, and not only the wait for it.
     `retries` is how often in a run the model may try again after a `Retry` or invalid arguments.
-    After that it is told to go on without the tool, or the run stops if `stops_exhausted`.
+    After that its error text says to go on without the tool, or the run stops if
+    `stops_exhausted`.
     """
 
     sequential: bool = False
@@ -251,7 +252,7 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def only_asks(tool: Tool | None, args: Json, decision: ToolCallResume | None) -> bool:
-    """Whether a call of the tool will only ask for approval; see `AsksFirst`."""
+    """Whether a call of the tool will only ask for approval; see `SupportsApproval`."""
     asks: Callable[[Json, ToolCallResume | None], bool] | None = getattr(tool, "only_asks", None)
     return asks is not None and asks(args, decision)
 

@@ -18,7 +18,7 @@ from awaken.core.rewind import Hidden, positions
 INTERRUPTED = "[Tool execution was interrupted]"
 
 
-class MessageView(Sequence[Message]):
+class MessageSequence(Sequence[Message]):
     """A read-only view of the first messages of a growing list, with a head and a tail around it.
 
     Making one costs the same for any number of messages.
@@ -79,16 +79,16 @@ class MessageView(Sequence[Message]):
         """Whether this shows the first messages of that very list, and no others."""
         return self._items is items and not (self._head or self._tail)
 
-    def around(self, head: tuple[Message, ...], tail: tuple[Message, ...]) -> MessageView:
+    def around(self, head: tuple[Message, ...], tail: tuple[Message, ...]) -> MessageSequence:
         """The same view with more messages before and after it."""
-        return MessageView(self._items, self._stop, head + self._head, self._tail + tail)
+        return MessageSequence(self._items, self._stop, head + self._head, self._tail + tail)
 
-    def with_inserted(self, at: int, messages: tuple[Message, ...]) -> MessageView:
+    def with_inserted(self, at: int, messages: tuple[Message, ...]) -> MessageSequence:
         """The same view with messages inserted; this is cheap within the head, else it copies."""
         if at <= len(self._head):
             head = (*self._head[:at], *messages, *self._head[at:])
-            return MessageView(self._items, self._stop, head, self._tail)
-        return MessageView([*self[:at], *messages, *self[at:]])
+            return MessageSequence(self._items, self._stop, head, self._tail)
+        return MessageSequence([*self[:at], *messages, *self[at:]])
 
 
 class _Turn:
@@ -149,7 +149,7 @@ def effective_view(
     for item in items:
         if isinstance(item, _Turn):
             # Call ids may repeat, so `open_calls` can only mean calls of the last such message.
-            view.extend(_answered(item, open_calls if item is last else ()))
+            view.extend(_drop_unanswered_calls(item, open_calls if item is last else ()))
         else:
             view.append(item)
     while view and _is_empty_assistant(view[-1]):
@@ -157,7 +157,7 @@ def effective_view(
     return view
 
 
-def _answered(turn: _Turn, open_calls: Collection[str]) -> Iterator[Message]:
+def _drop_unanswered_calls(turn: _Turn, open_calls: Collection[str]) -> Iterator[Message]:
     kept = [
         (call, result)
         for call, result in zip(turn.calls, turn.results, strict=True)

@@ -8,8 +8,8 @@ from awaken.core.value import Value
 
 
 class RowKind(StrEnum):
-    """What a row of a store holds. The row of a `thread` is what people wrote about it: its title,
-    labels and user. A `deed` is a row of the audit."""
+    """What a row of a store holds. The row of a `thread` is its metadata: title, labels and user. A
+    `deed` is a row of the audit."""
 
     THREAD = "thread"
     RUN = "run"

@@ -31,7 +31,7 @@ from awaken.core.message import (
     UrlSource,
 )
 from awaken.core.tool import ToolDescriptor
-from awaken.core.transcript import INTERRUPTED, MessageView
+from awaken.core.transcript import INTERRUPTED, MessageSequence
 from awaken.core.value import Value
 
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
@@ -204,7 +204,7 @@ class Window:
         """Forget the cut: the next messages are another conversation."""
         self._source, self._cut = None, Cut()
 
-    # -- taking in ----------------------------------------------------------------------------
+    # -- adding -------------------------------------------------------------------------------
 
     def take(self, messages: list[Message]) -> None:
         """Add the messages that are new; another list than last time is read from its beginning."""
@@ -232,7 +232,7 @@ class Window:
             self._seen = places.get(self._cut.first, first)
             self._pin(messages[first : self._seen], messages[self._seen :])
         for index in range(self._seen, places.get(self._cut.shortened, -1) + 1):
-            self._add(shortened(messages[index]))
+            self._add(shorten_message(messages[index]))
             self._seen = index + 1
 
     def _pin(self, left_out: list[Message], shown: list[Message]) -> None:
@@ -278,7 +278,7 @@ class Window:
 
     def _shorten(self, stop: int) -> None:
         """Shorten the long results before index `stop`."""
-        short = [shortened(message) for message in self._shown[: max(0, stop)]]
+        short = [shorten_message(message) for message in self._shown[: max(0, stop)]]
         if all(new is old for new, old in zip(short, self._shown, strict=False)):
             return
         # A new list, because a caller may hold a view of the old one.
@@ -314,15 +314,15 @@ class Window:
 
     # -- showing ------------------------------------------------------------------------------
 
-    def view(self) -> MessageView:
+    def view(self) -> MessageSequence:
         """The messages to show now; a call without a result gets the result `INTERRUPTED`."""
-        view = MessageView(self._shown, head=self._before())
+        view = MessageSequence(self._shown, head=self._before())
         if self._is_torn or self._open:
-            return MessageView(list(_answered(view)))
+            return MessageSequence(list(_answer_open_calls(view)))
         return view
 
 
-def _answered(messages: Iterable[Message]) -> Iterator[Message]:
+def _answer_open_calls(messages: Iterable[Message]) -> Iterator[Message]:
     """The messages, with a result `INTERRUPTED` for each call not followed by its result."""
     open_calls: list[str] = []
     for message in messages:
@@ -375,7 +375,7 @@ def leading(messages: Sequence[Message]) -> int:
     return sum(1 for _ in takewhile(lambda message: message.role is _SYSTEM, messages))
 
 
-def clamped(
+def clamp_policy(
     policy: ContextWindowPolicy, context_window: int | None, max_output_tokens: int | None
 ) -> ContextWindowPolicy:
     """The policy with its limits lowered to those of the model, where these are known."""
@@ -392,8 +392,8 @@ def clamped(
     )
 
 
-def _least(wanted: int, possible: int | None) -> int:
-    return wanted if possible is None else min(wanted, possible)
+def _least(requested: int, possible: int | None) -> int:
+    return requested if possible is None else min(requested, possible)
 
 
 # -- shortening long results ------------------------------------------------------------------
@@ -406,7 +406,7 @@ KEPT_LINES = 24
 SHORTENED = "[Content compacted:"
 
 
-def shortened(message: Message) -> Message:
+def shorten_message(message: Message) -> Message:
     """A tool message with long texts cut to their beginning, and a note about the rest."""
     if message.role is not _TOOL or not any(_is_long(block) for block in message.content):
         return message

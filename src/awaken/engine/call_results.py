@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from awaken.codec import Json
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.backend import DurableDelegates
 from awaken.core.event import ToolCallDone, ToolCallResumed
 from awaken.core.identity import RunIdentity
@@ -196,7 +196,7 @@ async def rewrite_result(
         try:
             result = await hook.call(ctx, result)
         except BaseException as error:
-            if is_ours(error):
+            if is_cancellation(error):
                 raise
             log.exception("plugin %r could not rewrite a result", hook.plugin_id)
             told = f"the result is withheld: plugin {hook.plugin_id!r} failed to look at it"

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.clock import Clock
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.event import RunEvent
 from awaken.core.storable import leave_out_unstorable
 from awaken.core.store.commands import ThreadCommand
@@ -162,6 +162,6 @@ async def commit_again(
         try:
             return await commit_once(commits, commit, is_tried=True)
         except BaseException as next_error:
-            if is_ours(next_error):
+            if is_cancellation(next_error):
                 raise
             error = next_error

@@ -19,8 +19,8 @@ from awaken.core.state.run_keys import CONTEXT_WINDOW, ContextWindowState
 from awaken.core.state.store import StateStore
 from awaken.core.task import custom_event
 from awaken.core.tool import ToolDescriptor
-from awaken.core.transcript import MessageView
-from awaken.core.window import DEFAULT_COUNTER, TokenCounter, Window, clamped, truncate
+from awaken.core.transcript import MessageSequence
+from awaken.core.window import DEFAULT_COUNTER, TokenCounter, Window, clamp_policy, truncate
 from awaken.engine.live_run import LiveRun
 from awaken.engine.side_request import make_side_request
 from awaken.ids import Ids
@@ -53,8 +53,8 @@ def policy_of(agent: ResolvedAgent, model: str | None = None) -> ContextWindowPo
     if policy is None:
         return None
     able = abilities_of(agent.llm_executor, model or agent.upstream_model)
-    known = clamped(policy, able.context_window, able.max_output_tokens)
-    return clamped(known, agent.context_window, agent.max_output_tokens)
+    known = clamp_policy(policy, able.context_window, able.max_output_tokens)
+    return clamp_policy(known, agent.context_window, agent.max_output_tokens)
 
 
 class Context:
@@ -93,7 +93,7 @@ class Context:
 
     def select_messages(
         self, model: str, tools: tuple[ToolDescriptor, ...], context: Sequence[ContextMessage]
-    ) -> MessageView:
+    ) -> MessageSequence:
         """The messages of the conversation for the next request: as many as there is room for
         beside the prompt, the tools and the context messages."""
         if model != self._model:

@@ -10,7 +10,7 @@ import logging
 from functools import partial
 from typing import Any
 
-from awaken.core.aio.cancel import interruptible, is_ours
+from awaken.core.aio.cancel import interruptible, is_cancellation
 from awaken.core.event import AgentEvent, StepStart, ToolCallReady
 from awaken.core.lifecycle import Failed, RunStatus, TerminationReason
 from awaken.core.message import Message, Role
@@ -279,7 +279,7 @@ async def _verify_call(run: LiveRun, step: StepCalls, index: int, tool: Tool) ->
     except Cancelled:
         raise
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         log.exception("tool %r could not verify call %s", step.calls[index].name, step.keys[index])
         return None

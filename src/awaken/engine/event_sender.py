@@ -11,7 +11,7 @@ import logging
 import msgspec
 
 from awaken.clock import Clock
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.bus import Topic
 from awaken.core.event import (
     AgentEvent,
@@ -106,7 +106,7 @@ class EventSender:
     def drop_sink(self, error: BaseException) -> None:
         """Use the sink no more, because it raised `error`. An error that ends this task is not the
         sink's, and is raised again."""
-        if is_ours(error):
+        if is_cancellation(error):
             raise error
         self.has_reader = False
         log.error(

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from awaken.codec import Json
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.event import Error, RunFinish, StepEnd, ToolCallDone
 from awaken.core.inference import TokenUsage
 from awaken.core.lifecycle import (
@@ -72,7 +72,7 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
         **run.usage_totals,
         tickets=record.waiting.tickets if record and record.waiting else (),
         waits=record is not None and record.waiting is not None,
-        spent=account.counted if account is not None else None,
+        spent=account.counted_usage if account is not None else None,
     )
 
 
@@ -203,7 +203,7 @@ async def _attempt(work: Awaitable[None], what: str) -> None:
     try:
         await work
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         log.exception("%s failed while the run was being ended", what)
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from awaken.core.agent_services import PromptSource
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.answer_builder import total_usage
 from awaken.core.answer_stream import drive_of
 from awaken.core.context_message import ContextMessage, place
@@ -216,7 +216,7 @@ async def _write_prompt(run: LiveRun) -> str | None:
     except Cancelled:
         raise
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         raise HookFailed("system_prompt", _BEFORE_INFERENCE, error) from error
     return text
@@ -349,7 +349,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     except StorageError:
         raise  # without the store it is unknown what is left of the budget
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         heard.count()
         answer = _build_partial_answer(heard, Cancelled() if not heard.is_wanted else error)
@@ -384,7 +384,7 @@ async def drop_announced_calls(run: LiveRun, reason: str, kept: Collection[str] 
     """Send a `ToolCallCancel` for each call that was streamed and will not be made. The calls whose
     ids are in `kept` will be made."""
     heard, run.announced_answer = run.announced_answer, None
-    dropped = heard.started_calls() if heard is not None else []
+    dropped = heard.list_started_calls() if heard is not None else []
     if not dropped:
         return
     if run.open_answer is not None:
@@ -398,7 +398,7 @@ async def drop_announced_calls(run: LiveRun, reason: str, kept: Collection[str] 
 
 def _build_partial_answer(heard: LiveAnswer, error: BaseException) -> Answer:
     """Build an answer of the part that arrived, and the error that interrupted it."""
-    answer = Answer(heard.cancelled(), cost=heard.cost)  # the text, without calls
+    answer = Answer(heard.finish_cancelled(), cost=heard.cost)  # the text, without calls
     match error:
         case Cancelled():
             answer.cancelled = True

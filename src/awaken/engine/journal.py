@@ -15,13 +15,13 @@ from typing import Any
 import msgspec
 
 from awaken.clock import Clock
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.bus import NO_TOPIC, Progress, Topic
 from awaken.core.event import AgentEvent, EventSink, RunEvent, StepSnapshot, StreamReset
 from awaken.core.identity import RunIdentity
 from awaken.core.message import Message
-from awaken.core.request_manifest import KeptText, RequestManifest
+from awaken.core.request_manifest import RequestManifest, StoredText
 from awaken.core.run import RunRecord
 from awaken.core.store.commits import (
     CallEntry,
@@ -117,7 +117,7 @@ class Journal(EventSender):
         self.keeps_streams = commits is not None and not commits.immediate and fence is not None
         self.calls: list[CallEntry] = []
         self.requests: tuple[RequestManifest, ...] = ()
-        self.texts: tuple[KeptText, ...] = ()
+        self.texts: tuple[StoredText, ...] = ()
         self._extras: CommitExtras | None = None
         # Whether commits are made without what could not be read back: see `forgive`.
         self._leaves_out = False
@@ -314,7 +314,7 @@ class Journal(EventSender):
         try:
             committed = await commits.commit(commit)
         except BaseException as error:
-            if is_ours(error):
+            if is_cancellation(error):
                 self._set_state(Lost(commit, later))
                 raise
             committed = await self._after_error(commits, commit, later, error)
@@ -486,7 +486,7 @@ class Journal(EventSender):
         try:
             await self._commits.append_stream(self.fence, piece)
         except BaseException as error:
-            if is_ours(error):
+            if is_cancellation(error):
                 raise
             log.warning("a piece of run %s could not be kept: %s", self._run, error)
             return False

@@ -46,13 +46,13 @@ class LiveAnswer(StreamListener):
         (`asked`), it begins with those pieces, and their text is returned for `send_restored`."""
         self.stream_log = StreamLog(self._run, asked)
         text = self.stream_log.restore(self)
-        return text if text or self.written_calls() else None
+        return text if text or self.list_call_texts() else None
 
     async def send_restored(self, text: str) -> None:
         """Send the restored text and calls: the listeners in this process have not got them."""
         if text:
             await self.emit(TextDelta(delta=text))
-        for id, name, arguments in self.written_calls():
+        for id, name, arguments in self.list_call_texts():
             await self.emit(ToolCallStart(id=id, name=name))
             await self.emit(ToolCallDelta(id=id, args_delta=arguments))
 

@@ -6,7 +6,7 @@ import msgspec
 
 from awaken.codec import loads
 from awaken.core.agent_services import AnswerCheck
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.inference import OutputFormat
 from awaken.core.lifecycle import (
     CANCELLED,
@@ -82,7 +82,7 @@ async def _find_problem(run: LiveRun, check: AnswerCheck, text: str) -> str | No
     except Cancelled:
         raise
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         why = f"{whose} of agent {run.agent.spec.id!r} raised {type(error).__name__}"
         raise RuntimeFailed(f"{why}: {describe(error)}") from error

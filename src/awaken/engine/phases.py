@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.lifecycle import Phase
 from awaken.core.state.command import (
     Command,
@@ -232,7 +232,7 @@ class PhaseRuntime:
             command.update(PENDING_ACTIONS, RemoveAction(id=item.id))
             submit(command)
         except BaseException as error:
-            if is_ours(error):
+            if is_cancellation(error):
                 raise
             why = describe(error)
             log.warning("scheduled action %r failed: %s", item.action.key, why)
@@ -258,7 +258,7 @@ class PhaseRuntime:
                 await handler(spec.decode(effect.payload), snapshot)
                 counts.dispatched += 1
             except BaseException as error:
-                if is_ours(error):
+                if is_cancellation(error):
                     raise
                 counts.failed += 1
                 log.exception("effect %r failed", effect.key)
@@ -381,7 +381,7 @@ async def ask(hook: HookEntry, ctx: PhaseContext) -> Command | None:
     except StateError:
         raise
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         raise HookFailed(hook.plugin_id, ctx.phase, error) from error
     if not command:

@@ -282,7 +282,7 @@ class RegistryResolver:
                 continue
             _add(tools, tool_id, tool, f"the runtime's tools and those of agent {spec.id!r}")
         selection = spec.tool_selection
-        for glob in selection.unmatched(tools):
+        for glob in selection.find_unmatched(tools):
             log.warning("agent %r: tool pattern %r matches no tool", spec.id, glob)
         visible = selection.visible(tools)
         found = {tool_id: tool for tool_id, tool in tools.items() if tool_id in visible}

@@ -19,14 +19,14 @@ from awaken.core.llm import InferenceRequest
 from awaken.core.message import ContentBlock, Message, Text
 from awaken.core.request_manifest import (
     FailedAttempt,
-    KeptText,
     RequestManifest,
     RequestSettings,
     Shown,
+    StoredText,
     UnloggedMessage,
 )
 from awaken.core.tool import ToolDescriptor
-from awaken.core.transcript import MessageView
+from awaken.core.transcript import MessageSequence
 from awaken.engine.journal import Journal
 from awaken.engine.transcript import LiveTranscript
 
@@ -141,7 +141,7 @@ class RequestKeeper:
         shows, from its beginning and with no message put in."""
         view, known, last = request.messages, self._list, self._alike
         return (
-            type(view) is MessageView
+            type(view) is MessageSequence
             and known is not None
             and last is not None
             and view.is_start_of(known.source)
@@ -161,7 +161,7 @@ class RequestKeeper:
         view, source = request.messages, transcript.items
         if self._list is not None or sent.asked is not request or sent.attempts:
             return None
-        if type(view) is not MessageView or not view.is_start_of(source):
+        if type(view) is not MessageSequence or not view.is_start_of(source):
             return None
         count, low = len(view), transcript.first_seq
         if not count or low + count != transcript.next_seq:
@@ -189,7 +189,7 @@ class RequestKeeper:
         more: Sequence[Message] = ()
         if asked is not sent.sent and asked.messages is not sent.sent.messages:
             shown, more = _split_added_messages(sent)
-        view = shown if isinstance(shown, MessageView) else MessageView(list(shown))
+        view = shown if isinstance(shown, MessageSequence) else MessageSequence(list(shown))
         source, stop, first, last = view.parts()
         known = self._list
         if known is None or source is not known.source or stop < known.seen:
@@ -255,7 +255,7 @@ class RequestKeeper:
         self._settings = settings = made if known is None or made != known else known
         return settings
 
-    def _add_text(self, text: KeptText) -> str:
+    def _add_text(self, text: StoredText) -> str:
         """Commit a text, unless this run has done so. Returns its digest."""
         if text.digest not in self._texts:
             self._texts = (*self._texts, text.digest)
@@ -351,29 +351,29 @@ def _split_added_messages(sent: SentRequest) -> tuple[Sequence[Message], tuple[M
 # -- texts ------------------------------------------------------------------------------------
 
 
-def _text(value: object) -> KeptText:
+def _text(value: object) -> StoredText:
     import hashlib  # noqa: PLC0415  # see `codec.digest`
 
     body = dumps(value)
-    return KeptText(hashlib.sha256(body).hexdigest()[:32], body)
+    return StoredText(hashlib.sha256(body).hexdigest()[:32], body)
 
 
 @lru_cache(maxsize=64)
-def _prompt_text(prompt: str) -> KeptText:
+def _prompt_text(prompt: str) -> StoredText:
     return _text((Text(text=prompt),))
 
 
-def _system_text(system: tuple[ContentBlock, ...]) -> KeptText:
+def _system_text(system: tuple[ContentBlock, ...]) -> StoredText:
     block = system[0]
     if len(system) == 1 and isinstance(block, Text) and block.whole is None:
         return _prompt_text(block.text)
     return _text(system)
 
 
-_tools_texts: dict[int, tuple[tuple[ToolDescriptor, ...], KeptText]] = {}
+_tools_texts: dict[int, tuple[tuple[ToolDescriptor, ...], StoredText]] = {}
 
 
-def _tools_text(tools: tuple[ToolDescriptor, ...]) -> KeptText:
+def _tools_text(tools: tuple[ToolDescriptor, ...]) -> StoredText:
     # Descriptors have no hash. The tuple is kept with its text, so its address is not used again.
     known = _tools_texts.get(id(tools))
     if known is None:

@@ -89,7 +89,7 @@ class StepReservation:
                 await self.account.wait_for_budget()
 
     async def _try(self, agent: ResolvedAgent, asked: int | None) -> Reservation | None:
-        price, left = agent.price, self.account.left()
+        price, left = agent.price, self.account.remaining()
         output = asked or MOST_OUTPUT
         if left.tokens is not None:
             output = min(output, int(left.tokens - self._prompt))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from awaken.core.agent_services import ToolSource
-from awaken.core.aio.cancel import first_of, interruptible, is_ours
+from awaken.core.aio.cancel import interruptible, is_cancellation, wait_first
 from awaken.core.deps import RunInfo
 from awaken.core.event import AgentEvent, RunStart
 from awaken.core.identity import RunOrigin
@@ -97,7 +97,7 @@ async def run_agent_loop(
     except RunLeft:
         raise
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             # `GeneratorExit` means that the coroutine is being closed: it cannot await any more.
             if not isinstance(error, GeneratorExit):
                 await stop_run(run)
@@ -335,7 +335,7 @@ async def _wait_and_read_inbox(run: LiveRun, inbox: InboxReceiver) -> bool:
     try:
         with interruptible(run.token):
             left = () if run.controls.leave is None else (run.controls.leave.cancelled(),)
-            await first_of(inbox.ready(), *left)
+            await wait_first(inbox.ready(), *left)
     except (Cancelled, InboxClosed):
         return False
     run.transcript.extend(read_inbox(run))

@@ -110,7 +110,7 @@ async def _set_aside(
     wanted = Amount(
         tokens=prompt + output, money=price.of(prompt, output) if price is not None else 0.0
     )
-    left = account.left()
+    left = account.remaining()
     for name in ("tokens", "money"):
         amount, rest = getattr(wanted, name), getattr(left, name)
         if rest is not None and amount * _HALF > rest:

@@ -71,7 +71,7 @@ class StreamLog:
 
     def _next(self, heard: StreamAccumulator) -> StreamLogEntry | None:
         said, written = self._kept if self._number else _NOTHING_KEPT
-        text, calls = heard.snapshot().text, heard.written_calls()
+        text, calls = heard.snapshot().text, heard.list_call_texts()
         self._kept = (len(text), {id: len(arguments) for id, _, arguments in calls})
         news = [
             (id, name, arguments[written.get(id, 0) :])

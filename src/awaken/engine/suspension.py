@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.core.aio.cancel import first_of, interruptible
+from awaken.core.aio.cancel import interruptible, wait_first
 from awaken.core.budget import BUDGET_LIMIT
 from awaken.core.event import ToolCallResumed
 from awaken.core.inbox import DecisionQueue, InboxClosed
@@ -430,7 +430,7 @@ async def _something_comes(run: LiveRun, queue: DecisionQueue) -> None:
     if (seconds := next_expiry(run)) is not None:
         # A clock that was set forward, or a machine that was suspended, does not end a sleep early.
         waits.append(run.clock.sleep(min(seconds, LOOK_AT_CLOCK_SECONDS)))
-    await first_of(*waits)
+    await wait_first(*waits)
 
 
 async def _inbox_ready(run: LiveRun) -> None:

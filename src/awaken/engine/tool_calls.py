@@ -15,7 +15,7 @@ from contextlib import suppress
 import msgspec
 
 from awaken.codec import Json
-from awaken.core.aio.cancel import interruptible, is_ours
+from awaken.core.aio.cancel import interruptible, is_cancellation
 from awaken.core.blobs import INLINE_LIMIT
 from awaken.core.intercept import Block, SetResult, Suspend, ToolInterceptPayload, priority
 from awaken.core.lifecycle import Phase
@@ -161,7 +161,7 @@ async def gate(
         except StateError:
             raise
         except BaseException as error:
-            if is_ours(error):
+            if is_cancellation(error):
                 raise
             raise HookFailed(hook.plugin_id, Phase.TOOL_GATE, error) from error
         if verdict is None:

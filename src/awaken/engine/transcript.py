@@ -14,7 +14,7 @@ from awaken.core.message import (
     Text,
     Thinking,
 )
-from awaken.core.transcript import MessageView, is_summary
+from awaken.core.transcript import MessageSequence, is_summary
 from awaken.core.value import EMPTY
 from awaken.plugin.compactor import Folded
 
@@ -60,8 +60,8 @@ class LiveTranscript:
     def has_pending(self) -> bool:
         return len(self._new) > self._saved
 
-    def view(self) -> MessageView:
-        return MessageView(self.items)
+    def view(self) -> MessageSequence:
+        return MessageSequence(self.items)
 
     def append(self, message: Message) -> None:
         self.items.append(message)

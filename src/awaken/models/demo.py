@@ -76,7 +76,7 @@ def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
     # After the calls for this message, only report: the same tools would match again, for ever.
     if results:
         report = _summarize_results(since)
-        return _structured_answer(request.output, f"{text} {report}") or report, []
+        return _invent_output(request.output, f"{text} {report}") or report, []
     chosen = _match_tools(text, request.tools)
     if chosen:
         seed = [user.id if user is not None else None, text, len(request.messages)]
@@ -89,7 +89,7 @@ def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
             for index, (tool, said) in enumerate(chosen)
         ]
         return f"I will use {_join_names([tool.id for tool, _ in chosen])}.", calls
-    if shaped := _structured_answer(request.output, text):
+    if shaped := _invent_output(request.output, text):
         return shaped, []
     said = f"You said: “{_short(text)}”." if text.strip() else "Hello, I am the demo model."
     if request.tools:
@@ -98,7 +98,7 @@ def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
     return said, []
 
 
-def _structured_answer(output: OutputFormat | None, text: str) -> str:
+def _invent_output(output: OutputFormat | None, text: str) -> str:
     """An invented answer that fits the requested schema; empty if the request has none."""
     return dumps_text(guess_arguments(output.schema, text)) if output is not None else ""
 

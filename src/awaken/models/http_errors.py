@@ -150,7 +150,7 @@ def error_text(error: object) -> str:
     # {"error": {"message": …}}, {"error": …}, {"message": …} and {"detail": …} are all in use.
     if isinstance(value, dict) and "error" in value:
         value = value["error"]
-    quoted = _quoted(value) if isinstance(value, dict) else ""
+    quoted = _upstream_text(value) if isinstance(value, dict) else ""
     for name in ("message", "detail"):
         if isinstance(value, dict) and name in value:
             value = value[name]
@@ -158,7 +158,7 @@ def error_text(error: object) -> str:
     return f"{said}: {quoted}" if said and quoted else said or quoted
 
 
-def _quoted(error: dict[str, Any]) -> str:
+def _upstream_text(error: dict[str, Any]) -> str:
     metadata = error.get("metadata")
     if isinstance(metadata, dict) and isinstance(raw := metadata.get("raw"), str):
         who = metadata.get("provider_name")

@@ -56,7 +56,7 @@ class _Quarantine(NamedTuple):
     error: str
 
 
-class _Session(msgspec.Struct):
+class _ModelChoice(msgspec.Struct):
     """The model that a conversation uses, and how often it has moved since its last answer."""
 
     index: int | None = None
@@ -89,7 +89,7 @@ class PoolExecutor:
         self._spec = spec
         self._members = list(members)
         self._clock = clock
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._sessions: OrderedDict[str, _ModelChoice] = OrderedDict()
         self._quarantined: dict[int, _Quarantine] = {}
         self._turn = count()
         weights = [member.weight or 1.0 for member in spec.members]
@@ -136,7 +136,7 @@ class PoolExecutor:
             session.in_flight -= 1
 
     async def _drive(
-        self, key: str, session: _Session, request: InferenceRequest, listener: AnswerListener
+        self, key: str, session: _ModelChoice, request: InferenceRequest, listener: AnswerListener
     ) -> None:
         tried: dict[int, InferenceExecutionError] = {}
         while True:
@@ -256,16 +256,16 @@ class PoolExecutor:
     # -- conversations ------------------------------------------------------------------------
 
     def _key(self, request: InferenceRequest) -> str:
-        whose = request.routing_key
-        if whose is None:
+        key = request.routing_key
+        if key is None:
             return ""
         by_run = self._spec.routing.sticky_scope is StickyScope.RUN
-        return (whose.run_id if by_run else whose.thread_id) or ""
+        return (key.run_id if by_run else key.thread_id) or ""
 
-    def _session(self, request: InferenceRequest) -> _Session:
+    def _session(self, request: InferenceRequest) -> _ModelChoice:
         """The state of a conversation; those unused for longest are dropped."""
         key = self._key(request)
-        session = self._sessions.pop(key, None) or _Session()
+        session = self._sessions.pop(key, None) or _ModelChoice()
         self._sessions[key] = session
         if len(self._sessions) > MAX_SESSIONS:
             idle = next(

@@ -37,23 +37,23 @@ NativeTools = Mapping[type[Any], tuple[tuple[str, ...], Callable[[Any], dict[str
 
 
 def native_tool_fields(
-    tools: Sequence[NativeTool], known: NativeTools, whose: str
+    tools: Sequence[NativeTool], known: NativeTools, provider: str
 ) -> list[dict[str, Any]]:
     """The fields of a provider's request for these tools.
 
     Raises:
         ConfigError: the provider has no such tool, or a field of it cannot be obeyed.
     """
-    return [_native_tool(tool, known, whose) for tool in tools]
+    return [_native_tool(tool, known, provider) for tool in tools]
 
 
-def _native_tool(tool: NativeTool, known: NativeTools, whose: str) -> dict[str, Any]:
+def _native_tool(tool: NativeTool, known: NativeTools, provider: str) -> dict[str, Any]:
     name = type(tool).__name__
     if type(tool) not in known:
         has = ", ".join(f"{kind.__name__}()" for kind in known) or "none"
-        raise ConfigError(f"{whose} does not run {tool!r} for a model: native tools are {has}")
+        raise ConfigError(f"{provider} does not run {tool!r} for a model: native tools are {has}")
     fields, write = known[type(tool)]
     for field in tool.__struct_fields__:
         if field not in fields and getattr(tool, field):
-            raise ConfigError(f"{whose} cannot obey {field} of {name}: leave it out")
+            raise ConfigError(f"{provider} cannot obey {field} of {name}: leave it out")
     return write(tool)

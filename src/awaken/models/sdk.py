@@ -26,7 +26,7 @@ _NO_KEY_HAS = re.compile(r"[^!#-&(-~]")
 T = TypeVar("T")
 
 
-def sdk(module: str, *, extra: str, whose: str) -> Any:
+def sdk(module: str, *, extra: str, provider: str) -> Any:
     """An SDK's module, imported when it is first needed.
 
     Raises:
@@ -38,22 +38,22 @@ def sdk(module: str, *, extra: str, whose: str) -> Any:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise ConfigError(
-            f"{whose} needs the extra {extra!r}: pip install 'awaken[{extra}]'"
+            f"{provider} needs the extra {extra!r}: pip install 'awaken[{extra}]'"
         ) from error
 
 
 def secret(
-    given: str | RedactedString | None, names: Sequence[str], *, whose: str
+    given: str | RedactedString | None, names: Sequence[str], *, provider: str
 ) -> RedactedString:
     """A required key; see `find_key`.
 
     Raises:
         ConfigError: there is none (the text says where to put it), or it cannot be a key.
     """
-    key = find_key(given, names, whose=whose)
+    key = find_key(given, names, provider=provider)
     if key is None:
         export = f"export {' or '.join(names)}, or " if names else ""
-        raise ConfigError(f"{whose} needs a key: {export}give it as api_key")
+        raise ConfigError(f"{provider} needs a key: {export}give it as api_key")
     return key
 
 
@@ -61,7 +61,7 @@ def find_key(
     given: str | RedactedString | None,
     names: Sequence[str] = (),
     *,
-    whose: str,
+    provider: str,
     argument: str = "api_key",
 ) -> RedactedString | None:
     """The given key, else that of the first of these environment variables that is set, else
@@ -78,8 +78,8 @@ def find_key(
         key = (value or "").strip()
         if wrong := _NO_KEY_HAS.search(key):
             raise ConfigError(
-                f"{whose}: {place} has {wrong.group()!r} in it, which no key has: copy it again, "
-                "the whole key and nothing else"
+                f"{provider}: {place} has {wrong.group()!r} in it, which no key has: copy it "
+                "again, the whole key and nothing else"
             )
         if key:
             return RedactedString(key)

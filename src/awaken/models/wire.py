@@ -35,7 +35,7 @@ def call_input(arguments: Json) -> dict[str, Any]:
     return {} if arguments is None else {"arguments": arguments}
 
 
-def unsupported(model: str, what: object, where: str) -> InvalidRequest:
+def build_unsupported_error(model: str, what: object, where: str) -> InvalidRequest:
     """The error for content that a model does not read: a block, or words for it."""
     kind = what if isinstance(what, str) else type(what).__name__
     return InvalidRequest(f"model {model!r} does not support {kind} input at {where}")

@@ -1,1 +1,1 @@
-"""The guarded connection to addresses that strangers choose."""
+"""The guarded connection to untrusted addresses."""

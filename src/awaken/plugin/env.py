@@ -1,4 +1,4 @@
-"""The execution environment: what all plugins of an agent have registered, in order."""
+"""The execution environment: the registrations of all plugins of an agent, in order."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from awaken.errors import (
 )
 from awaken.plugin.hook import (
     ActionHandler,
-    Activates,
     BindsRuntimeContext,
     EffectHandler,
     HookGuard,
     Plugin,
     RunScoped,
+    SupportsActivation,
 )
 from awaken.plugin.registrar import HookEntry, Registrar
 
@@ -59,7 +59,7 @@ class ExecutionEnv(msgspec.Struct, kw_only=True):
     services: dict[type, object] = {}
     plugins: tuple[Plugin, ...] = ()
     binders: tuple[BindsRuntimeContext, ...] = ()
-    activators: tuple[Activates, ...] = ()
+    activators: tuple[SupportsActivation, ...] = ()
     is_shareable: bool = True
     """Whether several runs may share this env: no plugin holds data of a run."""
 
@@ -71,7 +71,7 @@ class ExecutionEnv(msgspec.Struct, kw_only=True):
         *,
         builtin: Iterable[Plugin] = (),
     ) -> ExecutionEnv:
-        """Collect what the plugins register, in order, the built-in ones last.
+        """Collect the registrations of the plugins, in order, the built-in ones last.
 
         With a filter, only the named and the built-in plugins contribute hooks, gates, transforms,
         tools and services. Keys and handlers of all plugins are registered.
@@ -108,11 +108,11 @@ class ExecutionEnv(msgspec.Struct, kw_only=True):
         if not store.shares(self.keys):
             store.register_keys(self.keys.values())
         for plugin in self.binders:
-            with _named(plugin, "bind_runtime_context"):
+            with _name_errors(plugin, "bind_runtime_context"):
                 plugin.bind_runtime_context(store, owner_inbox)
 
     def activate(self, store: StateStore, spec: AgentSpec) -> None:
-        """Call the plugins' `on_activate`, and commit what they write in one commit.
+        """Call the plugins' `on_activate`, and commit their writes in one commit.
 
         Raises:
             HookFailed: a plugin raised; nothing was written.
@@ -121,19 +121,19 @@ class ExecutionEnv(msgspec.Struct, kw_only=True):
             return
         batch = MutationBatch()
         for plugin in self.activators:
-            with _named(plugin, "on_activate"):
+            with _name_errors(plugin, "on_activate"):
                 plugin.on_activate(spec, batch)
         store.commit(batch)
 
     def deactivate(self, store: StateStore) -> None:
-        """Call the plugins' `on_deactivate`, and commit what they write in one commit.
+        """Call the plugins' `on_deactivate`, and commit their writes in one commit.
 
         Raises:
             HookFailed: a plugin raised; nothing was written.
         """
         batch = MutationBatch()
         for plugin in self.activators:
-            with _named(plugin, "on_deactivate"):
+            with _name_errors(plugin, "on_deactivate"):
                 plugin.on_deactivate(batch)
         store.commit(batch)
 
@@ -142,8 +142,8 @@ class ExecutionEnv(msgspec.Struct, kw_only=True):
 
 
 @contextmanager
-def _named(plugin: object, method: str) -> Iterator[None]:
-    """Name the plugin and its method in an error that the plugin raises.
+def _name_errors(plugin: object, method: str) -> Iterator[None]:
+    """Name the plugin and its method in the errors that the plugin raises.
 
     Raises:
         HookFailed: in place of any error that is not a `StateError`.
@@ -157,7 +157,7 @@ def _named(plugin: object, method: str) -> Iterator[None]:
 
 
 class _Collected:
-    """Collects what plugins register, until `env` makes an environment of it."""
+    """Collects the registrations of plugins; `env` makes an environment of them."""
 
     def __init__(self) -> None:
         self.plugins: list[Plugin] = []
@@ -249,7 +249,7 @@ class _Collected:
             services=self.services,
             plugins=tuple(self.plugins),
             binders=binders,
-            activators=tuple(p for p in self.plugins if isinstance(p, Activates)),
+            activators=tuple(p for p in self.plugins if isinstance(p, SupportsActivation)),
             is_shareable=self.is_shareable and not binders,
         )
 

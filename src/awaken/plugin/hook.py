@@ -36,7 +36,7 @@ ToolPolicyHook = Callable[[ToolPolicyContext], Awaitable[ToolPolicyDecision]]
 """A gate that sees only the tool call, not the state."""
 
 ResultRewrite = Callable[[PhaseContext, ToolResult], Awaitable[ToolResult]]
-"""Rewrites the result of a tool call before anything of it is logged, shown or sent."""
+"""Rewrites the result of a tool call before the result is logged, shown or sent."""
 
 RequestTransform = Callable[[Sequence[Message], Sequence[ToolDescriptor]], Sequence[Message]]
 """Rewrites the messages of one request; the message log does not change."""
@@ -83,8 +83,8 @@ class BindsRuntimeContext(Protocol):
 
 
 @runtime_checkable
-class Activates(Protocol):
-    """A plugin that writes state when its agent becomes active, and when another one does."""
+class SupportsActivation(Protocol):
+    """A plugin that writes state when its agent becomes active, and when it is replaced."""
 
     def on_activate(self, agent_spec: AgentSpec, batch: MutationBatch) -> None: ...
 
@@ -92,7 +92,7 @@ class Activates(Protocol):
 
 
 @runtime_checkable
-class Closes(Protocol):
+class SupportsClose(Protocol):
     """A plugin with tasks of its own, which end when the runtime is closed."""
 
     async def close(self, *, leave: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The registrar, with which a plugin registers what it adds to an agent."""
+"""The registrar: a plugin registers its hooks, tools, keys and services with it."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class HookEntry(msgspec.Struct, frozen=True):
 
 
 class Registrar:
-    """Collects what one plugin registers. Registering a name twice raises at once."""
+    """Collects the hooks, tools, keys and services of one plugin. Registering a name twice raises
+    at once."""
 
     def __init__(self, plugin_id: str) -> None:
         self.plugin_id = plugin_id
@@ -86,13 +87,13 @@ class Registrar:
         """Register the handler of a scheduled action."""
         if spec.key in self.actions:
             raise HandlerAlreadyRegistered(spec.key)
-        self.actions[spec.key] = (spec, _awaited(handler))
+        self.actions[spec.key] = (spec, _require_async(handler))
 
     def effect(self, spec: EffectSpec[P], handler: EffectHandler) -> None:
         """Register the handler of an effect."""
         if spec.key in self.effects:
             raise EffectHandlerAlreadyRegistered(spec.key)
-        self.effects[spec.key] = (spec, _awaited(handler))
+        self.effects[spec.key] = (spec, _require_async(handler))
 
     def hook(self, phase: Phase, hook: PhaseHook, *, when: HookGuard | None = None) -> None:
         """Register a hook for a phase; it is called only if `when`, if given, returns true.
@@ -111,24 +112,24 @@ class Registrar:
                 f"plugin {self.plugin_id!r} registers a hook for tool_gate: call registrar.gate "
                 "instead"
             )
-        self.hooks.append((phase, HookEntry(self.plugin_id, _awaited(hook), when)))
+        self.hooks.append((phase, HookEntry(self.plugin_id, _require_async(hook), when)))
 
     def gate(self, hook: ToolGateHook) -> None:
         """Register a gate: it decides about every tool call before the call runs."""
-        look = _awaited(hook)
+        look = _require_async(hook)
 
         async def gate(ctx: PhaseContext) -> ToolInterceptPayload | None:
             # An answer of a wrong type is an error: it must not count as "no objection".
-            return _expected(await look(ctx), _VERDICTS)
+            return _check_type(await look(ctx), _VERDICTS)
 
         self.gates.append(HookEntry(self.plugin_id, gate))
 
     def policy(self, hook: ToolPolicyHook) -> None:
         """Register a policy: a gate that sees only the tool call."""
-        decide = _awaited(hook)
+        decide = _require_async(hook)
 
         async def gate(ctx: PhaseContext) -> ToolInterceptPayload | None:
-            verdict = policy_payload(_expected(await decide(ctx.policy_context()), _DECISIONS))
+            verdict = policy_payload(_check_type(await decide(ctx.policy_context()), _DECISIONS))
             # A policy does not see that its question was answered, so it would ask for ever.
             answered = ctx.resume_input is not None
             return None if answered and isinstance(verdict, Suspend) else verdict
@@ -138,13 +139,13 @@ class Registrar:
     def result(self, rewrite: ResultRewrite) -> None:
         """Register an async function of the context and a tool's result, which returns the result
         to be used: in the log, in events, for the model and for hooks. If it raises, the result is
-        withheld, and the model is told so."""
-        look = _awaited(rewrite)
+        withheld, and the model gets an error."""
+        look = _require_async(rewrite)
 
-        async def checked(ctx: PhaseContext, result: ToolResult) -> ToolResult:
-            return _expected(await look(ctx, result), (ToolResult,))
+        async def rewrite_checked(ctx: PhaseContext, result: ToolResult) -> ToolResult:
+            return _check_type(await look(ctx, result), (ToolResult,))
 
-        self.rewrites.append(HookEntry(self.plugin_id, checked))
+        self.rewrites.append(HookEntry(self.plugin_id, rewrite_checked))
 
     def transform(self, transform: RequestTransform) -> None:
         """Register a function that rewrites the messages of every request.
@@ -182,12 +183,12 @@ class Registrar:
         self.services[kind] = service
 
 
-def _awaited(call: Callable[..., Awaitable[P]]) -> Callable[..., Awaitable[P]]:
+def _require_async(call: Callable[..., Awaitable[P]]) -> Callable[..., Awaitable[P]]:
     """The function itself if it is async, else a wrapper that raises if it returns no awaitable."""
     if inspect.iscoroutinefunction(call):
         return call
 
-    async def checked(*args: Any) -> P:
+    async def call_async(*args: Any) -> P:
         answer: Any = call(*args)
         if not inspect.isawaitable(answer):
             name = getattr(call, "__qualname__", f"{type(call).__qualname__}.__call__")
@@ -195,10 +196,10 @@ def _awaited(call: Callable[..., Awaitable[P]]) -> Callable[..., Awaitable[P]]:
         awaited: P = await answer
         return awaited
 
-    return checked
+    return call_async
 
 
-def _expected(answer: P, kinds: tuple[type, ...]) -> P:
+def _check_type(answer: P, kinds: tuple[type, ...]) -> P:
     """The answer, if it is an instance of one of the classes.
 
     Raises:

@@ -27,7 +27,7 @@ from awaken.plugin.env import ExecutionEnv
 
 class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
     """An agent that is ready to run. `descriptors` are sorted by id; `labels` are the kind and the
-    title of each tool, as events tell them: a title that equals the tool's id is left out.
+    title of each tool, as in events: a title that equals the tool's id is left out.
 
     `fingerprint` is made of the prompt, the tools and the model, in this order.
     """
@@ -73,7 +73,7 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_tools(self, tools: Mapping[str, Tool]) -> ResolvedAgent:
         """This agent with exactly these tools, and a new fingerprint."""
-        return self._with(tools, sorted_descriptors(tools))
+        return self._with(tools, list_descriptors(tools))
 
     def _with(
         self, tools: Mapping[str, Tool], descriptors: tuple[ToolDescriptor, ...]
@@ -88,11 +88,11 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def with_offered(self, run: RunInfo) -> ResolvedAgent:
-        """This agent with the tools that it has in one run only, behind its others, and a new
+        """This agent with the tools that it has in this run only, after its others, and a new
         fingerprint. Prompt caches of providers hold for the tools before them.
 
         Raises:
-            ResolveFailed: the source of the tools could not be asked.
+            ResolveFailed: the source of the tools failed.
             ToolIdConflict: two of the tools have one id.
         """
         source = self.env.services.get(ToolSource)
@@ -113,7 +113,7 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         """
         kept = overlay.tool_selection.visible(self.tools)
         tools = {tool_id: tool for tool_id, tool in self.tools.items() if tool_id in kept}
-        descriptors = sorted_descriptors(tools)
+        descriptors = list_descriptors(tools)
         laid = msgspec.structs.replace(
             self,
             spec=overlay.on(self.spec),
@@ -143,7 +143,7 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, env=env)
 
 
-def sorted_descriptors(tools: Mapping[str, Tool]) -> tuple[ToolDescriptor, ...]:
+def list_descriptors(tools: Mapping[str, Tool]) -> tuple[ToolDescriptor, ...]:
     return tuple(tools[tool_id].descriptor() for tool_id in sorted(tools))
 
 
@@ -189,7 +189,7 @@ _PARTS = ("system_prompt", "tools", "model")
 
 
 def changes_since(fingerprint: str | None, agent: ResolvedAgent) -> tuple[str, ...]:
-    """Which parts of an agent have changed since the fingerprint was taken."""
+    """The parts of an agent that have changed since the fingerprint was taken."""
     if not fingerprint or not agent.fingerprint:
         return ()
     old, new = fingerprint.split("|", 2), agent.fingerprint.split("|", 2)

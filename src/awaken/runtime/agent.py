@@ -53,7 +53,7 @@ from awaken.runtime.remote_agent import RemoteAgent
 from awaken.runtime.run_options import RunOptions, takes
 from awaken.runtime.team import AgentTeam, Delegate
 from awaken.runtime.wrong_calls import with_hints
-from awaken.tool.toolset import Toolset, offered_tools
+from awaken.tool.toolset import Toolset, load_toolset_tools
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -292,7 +292,7 @@ class Agent(Generic[Deps_contra, Out_co]):
         Raises:
             ResolveFailed, ToolIdConflict: they cannot be had, or do not fit the agent.
         """
-        offered = await offered_tools(self.toolsets, run, known)
+        offered = await load_toolset_tools(self.toolsets, run, known)
         try:
             check_deps_of(offered.values(), self.deps, f"agent {self.id!r}: ")
         except ConfigError as error:

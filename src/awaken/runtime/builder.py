@@ -40,10 +40,10 @@ from awaken.ext.stop import StopConditionPlugin
 from awaken.ext.tasks import lazy_tasks as background
 from awaken.ext.tasks.state import BACKGROUND_PLUGIN_ID
 from awaken.ids import UUID7, Ids
-from awaken.plugin.hook import Closes, Plugin
+from awaken.plugin.hook import Plugin, SupportsClose
 from awaken.stores.bus.local import LocalBus
 from awaken.tool.thread_pool import DEFAULT_LIMIT
-from awaken.worker.worker import AgentRuntime
+from awaken.worker.worker import Worker
 
 T = TypeVar("T")
 
@@ -68,7 +68,7 @@ class AgentRuntimeBuilder:
         self._max_inline_result = INLINE_LIMIT
         self._clock, self._ids = clock, ids
 
-    def closers(self) -> list[Closes]:
+    def closers(self) -> list[SupportsClose]:
         """The plugins that have to be closed with the runtime."""
         known = self._registries.plugins
         plugins = [plugin for id in known.ids() if (plugin := known.get(id)) is not None]
@@ -76,7 +76,7 @@ class AgentRuntimeBuilder:
             plugins.append(self._tasks)
         if any(spec.context_policy is not None for spec in self._specs()):
             plugins.append(self._compaction)
-        return [plugin for plugin in plugins if isinstance(plugin, Closes)]
+        return [plugin for plugin in plugins if isinstance(plugin, SupportsClose)]
 
     @cached_property
     def _tasks(self) -> background.BackgroundTaskPlugin:
@@ -247,11 +247,11 @@ class AgentRuntimeBuilder:
             raise ValidationFailed("; ".join(failures))
         return resolver
 
-    def build_unchecked(self) -> AgentRuntime:
+    def build_unchecked(self) -> Worker:
         """A runtime whose agents are resolved, and checked, only when they are used."""
         return self._build(self.resolver())
 
-    def build(self, sources: Collection[str] = ()) -> AgentRuntime:
+    def build(self, sources: Collection[str] = ()) -> Worker:
         """A runtime whose agents can all be resolved; see `build_resolver` for `sources`.
 
         Raises:
@@ -259,7 +259,7 @@ class AgentRuntimeBuilder:
         """
         return self._build(self.build_resolver(sources))
 
-    def _build(self, resolver: RegistryResolver) -> AgentRuntime:
+    def _build(self, resolver: RegistryResolver) -> Worker:
         if self._store is None:
             raise BuildError("a runtime needs a store: call with_thread_run_store")
         blobs = None
@@ -267,7 +267,7 @@ class AgentRuntimeBuilder:
             blobs = RunBlobs(
                 blobs=self._blobs, uses=self._store, max_inline_result=self._max_inline_result
             )
-        return AgentRuntime(
+        return Worker(
             RegistryHandle(resolver),
             self._store,
             profiles=self._profiles,

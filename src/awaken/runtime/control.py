@@ -26,13 +26,13 @@ from awaken.runtime.run_arguments import (
 if TYPE_CHECKING:
     from awaken.core.run import CancelReceipt
     from awaken.worker.recovery import Recovery, ResumedRun
-    from awaken.worker.worker import AgentRuntime
+    from awaken.worker.worker import Worker
 
 
 class Control(StoreQueries):
     """The methods of a runtime that act on runs by their ids."""
 
-    _engine: AgentRuntime
+    _engine: Worker
     _recover: bool
     _recovery: Recovery
     _shapes: dict[str, OutputShape]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from awaken.core.store.commits import ThreadCommit
     from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery, TicketQuery
     from awaken.core.task import TaskStatus
-    from awaken.core.thread_ids import is_given_in, is_scope, scoped_id
+    from awaken.core.thread_ids import is_given_in, is_scope, join_scope
     from awaken.engine.large_content import load_media
     from awaken.ext.tasks.listing import list_tasks
     from awaken.plugin.resolved_agent import ResolvedAgent
@@ -70,12 +70,12 @@ __all__ = [
     "follow_tree",
     "is_given_in",
     "is_scope",
+    "join_scope",
     "list_tasks",
     "load_media",
     "outline",
     "preview_of",
     "resolve",
-    "scoped_id",
     "send",
     "shapes_of",
     "submit",
@@ -97,7 +97,7 @@ lazy_names(
         "awaken.core.llm": "InferenceRequest preview_of",
         "awaken.core.registry": "ContentResolver",
         "awaken.core.store.threads": "ChildStrategy RunQuery ThreadQuery TicketQuery",
-        "awaken.core.thread_ids": "is_given_in is_scope scoped_id",
+        "awaken.core.thread_ids": "is_given_in is_scope join_scope",
         "awaken.runtime.assembly": "Assembly shapes_of with_teams",
         "awaken.runtime.stream": "RunStream",
         "awaken.runtime.submit": "submit",

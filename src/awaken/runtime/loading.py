@@ -11,7 +11,7 @@ from os import PathLike, fspath
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from awaken.core.secret import shown_address
+from awaken.core.secret import redact_address
 from awaken.core.spec import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.errors import ConfigError
 from awaken.runtime.hints import suggest_model
@@ -182,13 +182,13 @@ def open_store(address: str) -> Store:
         if address.strip() and not colon:
             raise _no_address(address)
         raise ConfigError(
-            f"store {shown_address(address)!r}: scheme {scheme!r} is unknown; known: "
+            f"store {redact_address(address)!r}: scheme {scheme!r} is unknown; known: "
             + ", ".join(f"{known}:" for known in _STORES)
         )
     try:
         kind = load(*_STORES[scheme])
     except ModuleNotFoundError as error:
-        raise ConfigError(f"store {shown_address(address)!r}: {error}") from error
+        raise ConfigError(f"store {redact_address(address)!r}: {error}") from error
     store: Store = kind.from_address(address)
     return store
 
@@ -202,12 +202,12 @@ def open_bus(address: str) -> LiveBus:
     scheme, _, _ = address.partition(":")
     if scheme not in _BUSES:
         raise ConfigError(
-            f"bus {shown_address(address)!r} is no address of a bus: write 'nats://host:4222'"
+            f"bus {redact_address(address)!r} is no address of a bus: write 'nats://host:4222'"
         )
     try:
         bus: LiveBus = load(*_BUSES[scheme]).from_address(address)
     except ModuleNotFoundError as error:
-        raise ConfigError(f"bus {shown_address(address)!r}: {error}") from error
+        raise ConfigError(f"bus {redact_address(address)!r}: {error}") from error
     return bus
 
 

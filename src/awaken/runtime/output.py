@@ -24,7 +24,7 @@ from awaken.core.tool import ToolError
 from awaken.errors import ConfigError
 from awaken.tool.arguments import ArgumentReader, FunctionReader, reader_of
 from awaken.tool.output import to_data
-from awaken.tool.schema import inlined_schema, sanitize_for_llm
+from awaken.tool.schema import build_inlined_schema, sanitize_for_llm
 from awaken.tool.signature import REQUIRED, Parameter
 
 VALUE = "value"
@@ -134,7 +134,7 @@ class OutputType:
 def _describe_type(type_: Any) -> tuple[dict[str, Any], ArgumentReader | None]:
     """A type's schema, and a reader for the members of a union that cannot be read as a whole."""
     try:
-        return inlined_schema(type_), None
+        return build_inlined_schema(type_), None
     except ConfigError as error:
         members = member_reader(type_)
         if members is not None:
@@ -195,7 +195,7 @@ class _OneOf:
     """Reads an object as the first of several types that has all its fields and fits."""
 
     def __init__(self, members: Sequence[Any]) -> None:
-        schemas = [(member, inlined_schema(member)) for member in members]
+        schemas = [(member, build_inlined_schema(member)) for member in members]
         objects = [each for each in schemas if each[1].get("type") == "object"]
         others = [member for member, schema in schemas if schema.get("type") != "object"]
         for (one, known), (other, alike) in combinations(objects, 2):
@@ -240,7 +240,7 @@ class _ListOf:
 
 def _readable(union: Any) -> Any:
     try:
-        inlined_schema(union)
+        build_inlined_schema(union)
     except ConfigError as error:
         raise ambiguous(union, error.__cause__) from error
     return union

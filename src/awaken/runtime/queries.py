@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from awaken.core.store.store import Store
     from awaken.core.store.threads import (
         ChildStrategy,
-        Freed,
+        DeleteResult,
         Page,
         RunQuery,
         ThreadQuery,
@@ -240,7 +240,7 @@ class StoreQueries(SearchMethods):
         parse_argument("at", at, Count | None)
         parse_id("new", new, str | None)
         parse_principal(principal)
-        name = engine.scoped_id(scope_of(principal), self._ids.new() if new is None else new)
+        name = engine.join_scope(scope_of(principal), self._ids.new() if new is None else new)
         now, by = self._clock.now_ms(), id_of(principal)
         return await self._store.fork(thread, name, at=at, at_ms=now, by=by)
 
@@ -261,7 +261,7 @@ class StoreQueries(SearchMethods):
         parse_id("thread", thread, str | None)
         parse_principal(principal)
         patch = ThreadPatch() if patch is None else _parse_patch(patch)
-        id = engine.scoped_id(scope_of(principal), self._ids.new() if thread is None else thread)
+        id = engine.join_scope(scope_of(principal), self._ids.new() if thread is None else thread)
         if await self._store.load_thread(id) is not None:
             raise AlreadyExists("thread", id)
         made = engine.ThreadCommit(thread_id=id, expected_length=0, at_ms=self._clock.now_ms())
@@ -344,7 +344,7 @@ class StoreQueries(SearchMethods):
         children: ChildStrategy | Literal["reject", "detach", "cascade"] = "reject",
         force: bool = False,
         principal: Principal | None = None,
-    ) -> Freed:
+    ) -> DeleteResult:
         """Delete a thread and all that belongs to it.
 
         `children` says what happens to threads that it started: `reject` refuses to delete a
@@ -372,7 +372,7 @@ class StoreQueries(SearchMethods):
             log.info("thread %s was deleted by %s", thread, principal.id)
         return freed
 
-    async def prune(self, *, older_than: float | timedelta) -> Freed:
+    async def prune(self, *, older_than: float | timedelta) -> DeleteResult:
         """Delete threads that were last written more than `older_than` (seconds) ago, unless they
         have, or belong to, an open run. Then delete blobs, as `sweep_blobs` does."""
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
@@ -382,7 +382,7 @@ class StoreQueries(SearchMethods):
         swept = await self.sweep_blobs()
         return msgspec.structs.replace(freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes)
 
-    async def forget_scope(self, scope: str) -> Freed:
+    async def forget_scope(self, scope: str) -> DeleteResult:
         """Delete everything that a tenant has: keys, sessions and the audit in the store, threads
         with their runs, profiles, and blobs.
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from awaken.core.budget import Budget
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.core.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import ConfigError
 from awaken.runtime.agent_arguments import parse_budget
@@ -66,7 +66,7 @@ class RemoteAgent:
         backend = backend or _SCHEMES.get(url.partition(":")[0].lower())
         if backend is None:
             raise ConfigError(
-                f"agent {id!r}: {shown_address(url)!r} is no address: give https://… for an agent "
+                f"agent {id!r}: {redact_address(url)!r} is no address: give https://… for an agent "
                 "that speaks A2A, python:package.module:agent for one in a process of its own, or "
                 "a backend"
             )

@@ -13,7 +13,7 @@ from awaken.core.lifecycle import (
     SUSPENDED_END,
     Suspended,
     TerminationReason,
-    unfinished,
+    explain_unfinished,
 )
 from awaken.core.run import RunRecord, RunWaitingTicket
 from awaken.core.state.run_keys import EMPTY_TWICE, SPENDING
@@ -105,7 +105,7 @@ class RunResult(Value, Generic[Out], frozen=True, kw_only=True):
             return "it waits for its background tasks: await runtime.wait(run_id)"
         if self.termination == NATURAL_END and self.shape is None and not self.response.strip():
             return _EMPTY_TWICE if self.empty_twice else "the answer has no text"
-        return unfinished(self.termination)
+        return explain_unfinished(self.termination)
 
     def unwrap(self) -> Out:
         """The answer: a value of the agent's `output` type, or the text if it has none.

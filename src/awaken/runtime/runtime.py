@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from awaken.core.profile import ProfileStore
     from awaken.core.store.store import Store
     from awaken.runtime.assembly import AnyAgent
-    from awaken.worker.worker import AgentRuntime
+    from awaken.worker.worker import Worker
 
 log = logging.getLogger("awaken.runtime")
 
@@ -250,7 +250,7 @@ class Runtime(RunMethods):
         return self._engine.registry.snapshot().agent_ids()
 
     @property
-    def engine(self) -> AgentRuntime:
+    def engine(self) -> Worker:
         """The engine with its full contract: `RunRequest`, control by run and thread id."""
         return self._engine
 

@@ -181,7 +181,7 @@ class RunMethods(Control):
         request = self._build_request(agent, input, options)
         principal = request.principal
         if principal is not None and options.get("thread") is None:
-            own = engine.scoped_id(principal.scope, request.thread_id)
+            own = engine.join_scope(principal.scope, request.thread_id)
             request = msgspec.structs.replace(request, thread_id=own)
         await self._check_thread(request.thread_id, principal)
         self._engine.one_loop.bind()

@@ -20,7 +20,7 @@ from awaken.core.state.run_keys import ACTIVE_AGENT
 from awaken.errors import ConfigError
 from awaken.runtime.partial_json import PartialJson
 from awaken.runtime.result import NO_SHAPES, RunResult, Shapes
-from awaken.worker import AgentRuntime
+from awaken.worker import Worker
 from awaken.worker.event_stream import RunEventStream, Start
 
 _STARTS_OVER = (StreamReset, ToolCallCancel)
@@ -33,7 +33,7 @@ class _Speakers:
     When the step is read later, the run may have been handed to another agent.
     """
 
-    def __init__(self, runtime: AgentRuntime) -> None:
+    def __init__(self, runtime: Worker) -> None:
         self._live = runtime.active
         self._first = ""
         self._agents: dict[str, str] = {}
@@ -65,7 +65,7 @@ class RunStream(RunEventStream[RunResult]):
 
     def __init__(
         self,
-        runtime: AgentRuntime,
+        runtime: Worker,
         start: Start[RunResult],
         *,
         check: Callable[[], Awaitable[None]] | None = None,

@@ -8,13 +8,13 @@ from awaken.core.thread import Thread
 from awaken.errors import AgentNotFound
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedExecution
 from awaken.tool import FrontEndTool
-from awaken.worker import AgentRuntime, RunRequest
+from awaken.worker import RunRequest, Worker
 from awaken.worker.edited_arguments import check_edits
 from awaken.worker.prepare import choose_agent
 
 
 async def submit(
-    engine: AgentRuntime,
+    engine: Worker,
     request: RunRequest,
     mode: SubmitMode,
     key: str | None,

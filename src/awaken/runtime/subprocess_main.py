@@ -24,18 +24,18 @@ import msgspec
 from awaken.backend.subprocess.protocol import (
     PROTOCOL,
     CancelRun,
+    ErrorMessage,
     EventMessage,
     EventsWanted,
     FailureKind,
     FromChild,
-    RunBroken,
-    RunEnded,
+    ResultMessage,
     Spent,
     StartRun,
     read_to_child,
 )
 from awaken.codec import clean_text, dumps
-from awaken.core.aio.cancel import CancellationToken, first_of, interruptible
+from awaken.core.aio.cancel import CancellationToken, interruptible, wait_first
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.budget import Budget
 from awaken.core.event import (
@@ -59,7 +59,7 @@ from awaken.runtime.agent import Agent
 from awaken.runtime.loading import import_from_folder
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.runtime.runtime import Runtime
-from awaken.worker import AgentRuntime, RunRequest, operations
+from awaken.worker import RunRequest, Worker, operations
 from awaken.worker.request import continuation
 
 log = logging.getLogger("awaken.front.child")
@@ -191,26 +191,26 @@ def pick(agents: list[Agent | RemoteAgent], start: StartRun) -> str:
 
 async def answer(
     start: StartRun, sink: EventSink, token: CancellationToken
-) -> RunEnded | RunBroken:
+) -> ResultMessage | ErrorMessage:
     """Run the agent. Returns how the run ended."""
     if start.protocol != PROTOCOL:
         text = (
             f"the child process's awaken speaks protocol {PROTOCOL}, the parent's "
             f"{start.protocol}: install the same version for both"
         )
-        return RunBroken(kind=FailureKind.NOT_READY, message=text)
+        return ErrorMessage(kind=FailureKind.NOT_READY, message=text)
     try:
         agents = load_agents(start.agent)
         agent_id = pick(agents, start)
         runtime = Runtime(agents, recover=False)
     except NoSuchAgent as error:
-        return RunBroken(kind=FailureKind.AGENT_NOT_FOUND, message=str(error))
+        return ErrorMessage(kind=FailureKind.AGENT_NOT_FOUND, message=str(error))
     except (NotReady, AwakenError) as error:
-        return RunBroken(kind=FailureKind.NOT_READY, message=clean_text(str(error)))
+        return ErrorMessage(kind=FailureKind.NOT_READY, message=clean_text(str(error)))
     except Exception as error:
         traceback.print_exc()
         text = f"{start.agent} raised {type(error).__name__}: {error}"
-        return RunBroken(kind=FailureKind.NOT_READY, message=clean_text(text))
+        return ErrorMessage(kind=FailureKind.NOT_READY, message=clean_text(text))
     try:
         # An agent without a budget gets an empty one, so that its usage is counted.
         limits = next(agent.spec.budget for agent in agents if agent.id == agent_id)
@@ -221,7 +221,7 @@ async def answer(
     except Exception as error:
         if not isinstance(error, AwakenError):
             traceback.print_exc()
-        return RunBroken(kind=FailureKind.BROKE_OFF, message=clean_text(str(error)))
+        return ErrorMessage(kind=FailureKind.BROKE_OFF, message=clean_text(str(error)))
 
 
 async def run(
@@ -232,7 +232,7 @@ async def run(
     token: CancellationToken,
     *,
     budget: Budget | None = None,
-) -> RunEnded:
+) -> ResultMessage:
     """Run the agent on a thread that holds the conversation so far."""
     identity = start.identity
     messages = as_messages(start.messages)
@@ -261,7 +261,7 @@ async def run(
     # The run is resumed here, where its events are passed on; the runtime resumes the others.
     runtime.leave_to_caller(identity.thread_id)
     result, asks_for = await to_its_end(runtime.engine, request, sink, token)
-    return RunEnded(
+    return ResultMessage(
         termination=SUSPENDED_END if asks_for else result.termination,
         response=clean_text(result.response),
         steps=result.steps,
@@ -272,7 +272,7 @@ async def run(
 
 
 async def to_its_end(
-    engine: AgentRuntime, request: RunRequest, sink: EventSink, token: CancellationToken
+    engine: Worker, request: RunRequest, sink: EventSink, token: CancellationToken
 ) -> tuple[AgentRunResult, tuple[str, ...]]:
     """Run to the end. Returns the result, and the tools that need an answer, if any do.
 
@@ -300,7 +300,7 @@ async def to_its_end(
 
 
 async def wait_report_or_question(
-    engine: AgentRuntime, thread_id: str, stirred: asyncio.Event
+    engine: Worker, thread_id: str, stirred: asyncio.Event
 ) -> tuple[str, ...]:
     """Wait until a background task reports to the run of a thread, or an agent in a task needs an
     answer. Returns the tools that need it; none if a task has reported."""
@@ -320,7 +320,7 @@ async def wait_report_or_question(
         questions = await engine.store.list_tickets(TicketQuery(status=TicketStatus.OPEN))
         if len(questions):
             return tuple(dict.fromkeys(ticket.tool_name for ticket in questions))
-        await first_of(wait_changed(), wait_unattended())
+        await wait_first(wait_changed(), wait_unattended())
 
 
 _ORIGINS = {origin.run_origin: origin for origin in RequestOrigin}

@@ -13,7 +13,7 @@ from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import TicketStatus
 from awaken.errors import NotFound, RunAbandoned
 from awaken.ext.tasks import lazy_tasks as background
-from awaken.worker import AgentRuntime, operations
+from awaken.worker import Worker, operations
 from awaken.worker.delegates import parent_of
 from awaken.worker.messages import root_of
 
@@ -30,7 +30,7 @@ will not resume it, or `None` if it will."""
 
 
 async def wait_for_end_or_question(
-    engine: AgentRuntime, id: str, refusal_reason: RefusalReason
+    engine: Worker, id: str, refusal_reason: RefusalReason
 ) -> RunRecord:
     """Wait until a run, given by its run or thread id, is over or needs an answer. Returns its
     record. Any process may own the run.
@@ -64,7 +64,7 @@ async def wait_for_end_or_question(
                 raise RunAbandoned(run_id, doubt) from None
 
 
-async def _doubt(engine: AgentRuntime, run: RunRecord, refusal_reason: RefusalReason) -> str | None:
+async def _doubt(engine: Worker, run: RunRecord, refusal_reason: RefusalReason) -> str | None:
     """Why a run will not go on; `None` if any thread of its tree has an owner, or it will be
     resumed here."""
     store = engine.store
@@ -89,7 +89,7 @@ async def _asks(store: Store, run: RunRecord) -> bool:
     return bool(len(await store.list_tickets(query)))
 
 
-async def wait_idle(engine: AgentRuntime) -> None:
+async def wait_idle(engine: Worker) -> None:
     """Wait until no run is live here, and the runtime's own tasks have ended. Background tasks
     whose agents need an answer are not waited for."""
     while engine.owned or engine.active:
@@ -105,7 +105,7 @@ async def wait_idle(engine: AgentRuntime) -> None:
 
 
 async def wait_tree_idle(
-    engine: AgentRuntime, thread_id: str, work: Mapping[asyncio.Task[Any], str]
+    engine: Worker, thread_id: str, work: Mapping[asyncio.Task[Any], str]
 ) -> None:
     """Wait until nothing in a thread's tree is live here, and no task of `work` (by thread id) is
     about to resume a part of it. Tasks whose agents need an answer are not waited for."""
@@ -129,7 +129,7 @@ async def wait_tree_idle(
             return
 
 
-async def _needs_answer(engine: AgentRuntime, thread_id: str) -> bool:
+async def _needs_answer(engine: Worker, thread_id: str) -> bool:
     """Whether a task needs an answer for one of its agents, or is queued behind one that does."""
     task = background.find_live_task(thread_id)
     if task is not None and task.queued:

@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.routing import Route as StarletteRoute
 from starlette.types import Receive, Scope, Send
 
-from awaken.core.access import Door
+from awaken.core.access import AuthMode
 from awaken.core.access_store import Access
 from awaken.errors import ConfigError
 from awaken.runtime.metrics_hooks import RuntimeCallbacks
@@ -64,14 +64,14 @@ def app(
         raise ConfigError("give either keys or auth: each tells who makes a request")
     limits = limits or Limits()
     access = runtime.store.access
-    key_source, door = _build_keys(keys, access), Door.OPEN
+    key_source, auth_mode = _build_keys(keys, access), AuthMode.OPEN
     if key_source is not None or auth is not None:
-        door = Door.OWN if key_source is None else Door.KEYS
-    is_open = door is Door.OPEN
+        auth_mode = AuthMode.OWN if key_source is None else AuthMode.KEYS
+    is_open = auth_mode is AuthMode.OPEN
     origins = tuple(cors_origins)
     if ANY in origins and is_open:
         raise ConfigError("pages of every origin (*) may use a server only if it has keys")
-    tokens, sessions = Tokens(_Secret(key_source, access)), Sessions(access, door, key_source)
+    tokens, sessions = Tokens(_Secret(key_source, access)), Sessions(access, auth_mode, key_source)
     authentication = Authentication(key_source or auth or AllowAll(), tokens, sessions)
     pages, routes = Pages(), [route for route in ROUTES if metrics or route.path != METRICS]
     steps: list[EdgeStep] = [ConnectionLimit(limits.connections), RepeatedHeaders()]

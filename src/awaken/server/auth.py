@@ -17,14 +17,14 @@ from starlette.types import Scope
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps, loads
-from awaken.core.access import NO_TERMS, Role, Terms
+from awaken.core.access import NO_TERMS, KeyRole, Terms
 from awaken.core.identity import Principal
 from awaken.core.storable import parse_argument
 from awaken.errors import ConfigError
 from awaken.server.call import Credential
 from awaken.server.console.sessions import Sessions
 from awaken.server.edge import EdgeRequest, own_path
-from awaken.server.errors import RequestRefused, authentication_error
+from awaken.server.errors import HttpRefusal, authentication_error
 from awaken.server.keys import Authenticator, Keys, bearer, find_key
 
 
@@ -81,7 +81,7 @@ class Authentication:
         if maker is None or maker[0].scope != found.principal.scope:
             raise authentication_error("the key that made the token is not good any more")
         if found.path not in (None, own_path(scope)):
-            raise RequestRefused(403, "not_with_a_token", "this token is good for another path")
+            raise HttpRefusal(403, "not_with_a_token", "this token is good for another path")
         scope["principal"], scope["terms"] = _limit_roles(maker[0], found.principal.roles), maker[1]
         scope["token_thread"] = found.thread
         scope["token_thread_created_at"] = found.thread_created_at
@@ -103,7 +103,7 @@ class Authentication:
         return msgspec.structs.replace(found.principal, roles=roles), found.terms
 
 
-LOCAL = Principal(id="local", roles=tuple(Role))
+LOCAL = Principal(id="local", roles=tuple(KeyRole))
 """The principal of all requests to a server without keys."""
 
 
@@ -130,7 +130,7 @@ def _parse(principal: Principal | None) -> Principal | None:
 
 def _limit_roles(maker: Principal, roles: tuple[str, ...]) -> Principal:
     """The maker of a token with those of its roles that the maker still has."""
-    if Role.ADMIN not in maker.roles:
+    if KeyRole.ADMIN not in maker.roles:
         roles = tuple(role for role in roles if role in maker.roles)
     return msgspec.structs.replace(maker, roles=roles)
 
@@ -180,7 +180,7 @@ class Tokens:
     async def read(self, token: str) -> TokenClaims:
         """
         Raises:
-            RequestRefused: the token was not made here, was changed, or has expired.
+            HttpRefusal: the token was not made here, was changed, or has expired.
         """
         payload, _, signature = token.removeprefix(_PREFIX).partition(".")
         if not hmac.compare_digest((await self._sign(payload)).encode(), signature.encode()):

@@ -24,7 +24,7 @@ from awaken.core.identity import RunIdentity
 from awaken.core.lifecycle import Failed, TerminationReason
 from awaken.core.message import Message
 from awaken.core.suspension import AskedCall, Asker, SuspendTicket
-from awaken.core.thread_ids import scoped_id, without_scope
+from awaken.core.thread_ids import join_scope, without_scope
 from awaken.core.tool import PROGRESS_ACTIVITY, ToolResult
 
 _replace = msgspec.structs.replace
@@ -53,7 +53,7 @@ class ClientIds:
         Raises:
             InvalidId: clients may not name threads so.
         """
-        return scoped_id(self.scope, given)
+        return join_scope(self.scope, given)
 
     def inside(self, given: str) -> str:
         """The id of a thread that exists already, such as one that a run has created."""

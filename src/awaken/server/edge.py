@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from awaken.core.identity import Principal
 from awaken.server.client_ids import ClientIds
-from awaken.server.errors import RequestRefused, to_error_response, to_plain_text
+from awaken.server.errors import HttpRefusal, to_error_response, to_plain_text
 
 log = logging.getLogger("awaken.server")
 
@@ -104,7 +104,7 @@ class EdgeStep(Protocol):
     async def check(self, request: EdgeRequest) -> None:
         """
         Raises:
-            RequestRefused: the request goes no further.
+            HttpRefusal: the request goes no further.
         """
         ...
 
@@ -147,7 +147,7 @@ class RepeatedHeaders:
         for name, _ in request.scope["headers"]:
             if name in _UNIQUE_HEADERS:
                 if name in seen:
-                    raise RequestRefused(400, "bad_header", f"{name.decode()!r} is given twice")
+                    raise HttpRefusal(400, "bad_header", f"{name.decode()!r} is given twice")
                 seen.add(name)
 
 

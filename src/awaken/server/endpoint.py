@@ -13,10 +13,10 @@ from starlette.types import Message, Receive, Scope, Send
 from awaken.core.identity import Principal
 from awaken.runtime.runtime import Runtime
 from awaken.server.call import ApiCall
-from awaken.server.errors import RequestRefused, authentication_error
+from awaken.server.errors import HttpRefusal, authentication_error
 from awaken.server.limits import Limits, StreamLimit
 from awaken.server.parsing import read_body, read_query
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 
 ANONYMOUS = Principal(id="")
 """The principal of requests without a key, to routes that need none."""
@@ -37,7 +37,7 @@ class Endpoint:
         principal = authorize(route, scope)
         if self._runtime.is_draining:
             if not _is_served_while_draining(route):
-                raise RequestRefused(
+                raise HttpRefusal(
                     503,
                     "draining",
                     "this server is about to end: try again in a second",
@@ -81,18 +81,18 @@ def authorize(route: Route, scope: Scope) -> Principal:
     """The principal of a request, if it may use the route.
 
     Raises:
-        RequestRefused: the route needs a key, another role, or does not take stream tokens.
+        HttpRefusal: the route needs a key, another role, or does not take stream tokens.
     """
     principal: Principal | None = scope.get("principal")
     if not route.needs:
         return principal or ANONYMOUS
     if principal is None:
         raise authentication_error("this needs a key")
-    if Role.ADMIN not in principal.roles and not set(route.needs) & set(principal.roles):
+    if KeyRole.ADMIN not in principal.roles and not set(route.needs) & set(principal.roles):
         names = " or ".join(sorted(route.needs))
-        raise RequestRefused(403, "missing_role", f"this needs the role {names}")
+        raise HttpRefusal(403, "missing_role", f"this needs the role {names}")
     if scope.get("token_thread") is not None and not route.takes_tokens:
-        raise RequestRefused(403, "not_with_a_token", "a stream token is good for its thread only")
+        raise HttpRefusal(403, "not_with_a_token", "a stream token is good for its thread only")
     return principal
 
 
@@ -107,7 +107,7 @@ class Resource:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         endpoint = self._methods.get(method)
         if endpoint is None:
-            raise RequestRefused(
+            raise HttpRefusal(
                 405,
                 "method_not_allowed",
                 f"this path takes {self._allowed}",

@@ -36,7 +36,7 @@ class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorDetail
 
 
-class RequestRefused(Exception):
+class HttpRefusal(Exception):
     """The request is refused. The attributes are what the answer says."""
 
     def __init__(
@@ -54,15 +54,15 @@ class RequestRefused(Exception):
         self.headers = headers
 
 
-def not_found_error(what: str) -> RequestRefused:
+def not_found_error(what: str) -> HttpRefusal:
     """The refusal if a thing does not exist, belongs to another scope or may not be seen: clients
     cannot tell which."""
-    return RequestRefused(404, "not_found", NOT_FOUND.format(what))
+    return HttpRefusal(404, "not_found", NOT_FOUND.format(what))
 
 
-def authentication_error(why: str) -> RequestRefused:
+def authentication_error(why: str) -> HttpRefusal:
     """The refusal of a request without valid credentials."""
-    return RequestRefused(
+    return HttpRefusal(
         401,
         "unauthorized",
         why,
@@ -121,23 +121,21 @@ _TABLE: dict[type[Exception], _ErrorAnswer] = {
 class; if no base class is here either, it is an internal error."""
 
 
-def to_refusal(error: Exception) -> RequestRefused:
+def to_refusal(error: Exception) -> HttpRefusal:
     """The refusal for an exception. An exception that no client can cause is logged with an id, and
     the client gets the id and nothing else."""
-    if isinstance(error, RequestRefused):
+    if isinstance(error, HttpRefusal):
         return error
     if isinstance(error, BadRequest):
-        return RequestRefused(400, error.code, str(error))
+        return HttpRefusal(400, error.code, str(error))
     answer = next((_TABLE[kind] for kind in type(error).__mro__ if kind in _TABLE), None)
     if answer is None:
         id = UUID7.new()
         log.error("error %s: a request failed", id, exc_info=error)
-        return RequestRefused(
-            500, "internal", f"the server failed; its log has the error under {id}"
-        )
+        return HttpRefusal(500, "internal", f"the server failed; its log has the error under {id}")
     details = {name: getattr(error, name) for name in answer.details}
     headers = {"retry-after": "1"} if answer.status == 503 else None
-    return RequestRefused(
+    return HttpRefusal(
         answer.status, answer.code, answer.text or str(error), headers=headers, **details
     )
 

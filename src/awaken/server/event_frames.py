@@ -25,7 +25,7 @@ from awaken.core.event import (
     is_terminal,
 )
 from awaken.server.client_ids import ClientIds
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 
 _CURSOR = re.compile(r"(\d{1,15})(?:\.(\d{1,15})\.(\d{1,15}))?", re.ASCII)
 
@@ -48,11 +48,11 @@ class Cursor(NamedTuple):
     def read(cls, text: str) -> Self:
         """
         Raises:
-            RequestRefused: it is not a cursor.
+            HttpRefusal: it is not a cursor.
         """
         found = _CURSOR.fullmatch(text.strip())
         if found is None:
-            raise RequestRefused(
+            raise HttpRefusal(
                 400,
                 "bad_cursor",
                 "this is no cursor: give the `id` of the last event that you have, or 0",

@@ -20,7 +20,7 @@ from typing import Protocol, Required, TypedDict, Unpack, runtime_checkable
 import msgspec
 
 from awaken.codec import dumps_text
-from awaken.core.access import KeyEntry, Role
+from awaken.core.access import KeyEntry, KeyRole
 from awaken.core.access_store import Access
 from awaken.core.budget import Budget
 from awaken.core.identity import Principal
@@ -114,7 +114,7 @@ def _check(where: str, entry: KeyEntry) -> None:
     if entry.scope and not is_scope(entry.scope):
         raise ConfigError(f"{where}: a scope has 1 to 63 characters of a-z, 0-9 and '-'")
     if not entry.roles:
-        raise ConfigError(f"{where}: give it roles, of {', '.join(Role)}")
+        raise ConfigError(f"{where}: give it roles, of {', '.join(KeyRole)}")
     if (entry.rate is not None and entry.rate <= 0) or (
         entry.burst is not None and entry.burst < 1
     ):

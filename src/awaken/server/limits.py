@@ -13,7 +13,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.access import NO_TERMS, Terms
 from awaken.core.budget import LIMITS, Budget
 from awaken.server.edge import EdgeRequest, own_path
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 
 _MAX_BUCKETS = 10_000
 
@@ -42,10 +42,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     open_runs: int | None = None
 
 
-def limit_error(code: str, message: str, seconds: float = 1.0) -> RequestRefused:
+def limit_error(code: str, message: str, seconds: float = 1.0) -> HttpRefusal:
     """The refusal of a request beyond a limit; the client may try again after `seconds`."""
     wait = str(max(1, math.ceil(seconds)))
-    return RequestRefused(429, code, message, headers={"retry-after": wait})
+    return HttpRefusal(429, code, message, headers={"retry-after": wait})
 
 
 class ConnectionLimit:
@@ -58,7 +58,7 @@ class ConnectionLimit:
         if _is_health(request):
             return
         if self._now >= self._limit:
-            raise RequestRefused(
+            raise HttpRefusal(
                 503, "too_many_connections", "the server is busy", headers={"retry-after": "1"}
             )
         self._now += 1
@@ -141,7 +141,7 @@ class StreamLimit:
         """Count one stream for as long as the block lasts.
 
         Raises:
-            RequestRefused: the scope has too many.
+            HttpRefusal: the scope has too many.
         """
         now = self._open.get(scope, 0)
         if now >= self._limit:

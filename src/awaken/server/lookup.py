@@ -20,25 +20,25 @@ from awaken.core.thread import Thread
 from awaken.core.unreadable import UnreadableRow
 from awaken.errors import InvalidRecord, UnreadableRecord
 from awaken.server.call import ApiCall
-from awaken.server.errors import RequestRefused, not_found_error
+from awaken.server.errors import HttpRefusal, not_found_error
 from awaken.server.response_types import PageView, UnreadableView
-from awaken.server.route import Role
+from awaken.server.route import KeyRole
 
 T = TypeVar("T")
 Query = TypeVar("Query", RunQuery, ThreadQuery, TicketQuery, SearchQuery)
 
-READERS = (Role.READ,)
-DECIDERS = (Role.READ, Role.DECIDE)
+READERS = (KeyRole.READ,)
+DECIDERS = (KeyRole.READ, KeyRole.DECIDE)
 _MAX_PAGES = 20
 """The most pages of a list that are read for one page of what the client may see."""
 
 
-async def find_thread(call: ApiCall, given: str, see_all: tuple[Role, ...] = READERS) -> Thread:
+async def find_thread(call: ApiCall, given: str, see_all: tuple[KeyRole, ...] = READERS) -> Thread:
     """The thread that a client names. Callers without one of the roles `see_all` see only threads
     that they have created.
 
     Raises:
-        RequestRefused: there is none that the client may see.
+        HttpRefusal: there is none that the client may see.
     """
     for id in call.ids.candidates(given):
         thread = await call.runtime.store.load_thread(id)
@@ -48,12 +48,12 @@ async def find_thread(call: ApiCall, given: str, see_all: tuple[Role, ...] = REA
 
 
 async def find_run(
-    call: ApiCall, given: str, see_all: tuple[Role, ...] = READERS
+    call: ApiCall, given: str, see_all: tuple[KeyRole, ...] = READERS
 ) -> tuple[RunRecord, Thread]:
     """The run that a client names, without its state, and its thread.
 
     Raises:
-        RequestRefused: there is none that the client may see.
+        HttpRefusal: there is none that the client may see.
     """
     for id in call.ids.candidates(given):
         page = await call.runtime.list_runs(RunQuery(run_id=id, scope=call.principal.scope))
@@ -71,7 +71,7 @@ async def find_ticket(call: ApiCall, key: str) -> Ticket:
     """The ticket with a key.
 
     Raises:
-        RequestRefused: there is none that the client may see.
+        HttpRefusal: there is none that the client may see.
     """
     found = await call.runtime.list_tickets(TicketQuery(scope=call.principal.scope, key=key))
     for ticket in found:
@@ -80,13 +80,13 @@ async def find_ticket(call: ApiCall, key: str) -> Ticket:
     raise not_found_error("ticket")
 
 
-async def may_see_in(call: ApiCall, thread_id: str, see_all: tuple[Role, ...]) -> bool:
+async def may_see_in(call: ApiCall, thread_id: str, see_all: tuple[KeyRole, ...]) -> bool:
     """Whether the client may see the runs and tickets of a thread, by the thread's id inside."""
     thread = await call.runtime.store.load_thread(thread_id)
     return thread is not None and await may_see(call, thread, see_all)
 
 
-async def may_see(call: ApiCall, thread: Thread, see_all: tuple[Role, ...]) -> bool:
+async def may_see(call: ApiCall, thread: Thread, see_all: tuple[KeyRole, ...]) -> bool:
     """Whether the client may see a thread. With a token it sees no more than the token's maker
     sees now."""
     principal = call.principal
@@ -100,13 +100,13 @@ async def may_see(call: ApiCall, thread: Thread, see_all: tuple[Role, ...]) -> b
     return principal.agents is None or await _is_of_agents(call, root, principal.agents)
 
 
-def _may_see_others(call: ApiCall, root: Thread, see_all: tuple[Role, ...]) -> bool:
+def _may_see_others(call: ApiCall, root: Thread, see_all: tuple[KeyRole, ...]) -> bool:
     """Whether the caller may see a thread that another principal has created."""
     if call.has(*see_all):
         return True
     # With a token of any role, a client may read the thread that the token's maker saw. For more
     # than reading, the token itself needs one of the roles `see_all`.
-    is_reading = Role.READ in see_all
+    is_reading = KeyRole.READ in see_all
     is_seen_thread = call.token_thread_created_at == root.created_at
     return is_reading and is_seen_thread and call.has_token_maker(*see_all)
 
@@ -183,7 +183,7 @@ async def visible_page(
     there are more, as its cursor then says.
 
     Raises:
-        RequestRefused: the cursor is not one of this list.
+        HttpRefusal: the cursor is not one of this list.
     """
     items: list[T] = []
     unreadable: list[UnreadableRow] = []
@@ -192,7 +192,7 @@ async def visible_page(
         try:
             page = await list_page(query)
         except InvalidRecord as error:
-            raise RequestRefused(410, "cursor_gone", str(error)) from None
+            raise HttpRefusal(410, "cursor_gone", str(error)) from None
         items += [item for item in page if await is_visible(item)]
         unreadable += page.unreadable
         if page.cursor is None or len(items) >= limit:

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from awaken.server.edge import EdgeRequest
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 """The names of this machine. A foreign site can make its own name point to this machine, but its
@@ -33,7 +33,7 @@ class Hosts:
         host = request.headers.get("host", "")
         name = _name_of(host)
         if ANY not in self._names and name not in self._names and not _is_address(name):
-            raise RequestRefused(
+            raise HttpRefusal(
                 403,
                 "foreign_host",
                 f"this server does not answer to the host {host[:100]!r}",
@@ -56,7 +56,7 @@ class Origins:
             return
         is_listed = ANY in self._allowed or origin.lower() in self._allowed
         if not is_listed and not _is_own(origin, headers.get("host", "")):
-            raise RequestRefused(
+            raise HttpRefusal(
                 403,
                 "foreign_origin",
                 f"pages of {origin[:200]!r} may not use this server",
@@ -86,7 +86,7 @@ class Origins:
         is_foreign = headers.get("sec-fetch-site") in ("cross-site", "same-site")
         is_link = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == _LINK
         if is_foreign and not is_link and ANY not in self._allowed:
-            raise RequestRefused(
+            raise HttpRefusal(
                 403,
                 "foreign_origin",
                 "pages of other sites may not use this server",

@@ -11,7 +11,7 @@ import msgspec
 from starlette.requests import Request
 
 from awaken.core.storable import explain_json
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 
 MAX_DEPTH = 64
 BYTES_A_SECOND = 16 * 1024
@@ -33,23 +33,23 @@ def read_query(request: Request, type_: type[msgspec.Struct] | None) -> Any:
     """The query as `type_`.
 
     Raises:
-        RequestRefused: a value does not fit its type.
+        HttpRefusal: a value does not fit its type.
     """
     if type_ is None:
         return None
     given: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name in given:
-            raise RequestRefused(400, "bad_query", f"{name!r} is given twice")
+            raise HttpRefusal(400, "bad_query", f"{name!r} is given twice")
         if name != _TOKEN:
             given[name] = value
     try:
         query = msgspec.convert(given, type_, strict=False)
     except msgspec.ValidationError as error:
-        raise RequestRefused(400, "bad_query", str(error)) from None
+        raise HttpRefusal(400, "bad_query", str(error)) from None
     for name in given:
         if getattr(query, name) is None:
-            raise RequestRefused(400, "bad_query", f"{name!r} may be left out, but is never null")
+            raise HttpRefusal(400, "bad_query", f"{name!r} may be left out, but is never null")
     return query
 
 
@@ -60,7 +60,7 @@ async def read_body(request: Request, type_: Any, limit: int, seconds: float) ->
     `seconds`, and one more for each 16 KiB of it; a piece has `seconds`.
 
     Raises:
-        RequestRefused: the body is longer than `limit`, is nested too deeply, comes too slowly, or
+        HttpRefusal: the body is longer than `limit`, is nested too deeply, comes too slowly, or
             does not fit its type.
     """
     if type_ is None:
@@ -80,7 +80,7 @@ async def read_body(request: Request, type_: Any, limit: int, seconds: float) ->
                 whole = began + seconds + len(body) / BYTES_A_SECOND
                 deadline.reschedule(min(whole, loop.time() + seconds))
     except TimeoutError:
-        raise RequestRefused(
+        raise HttpRefusal(
             408,
             "body_too_slow",
             f"the body did not come within {seconds:g} s, and one more for each 16 KiB of it",
@@ -92,15 +92,15 @@ async def read_body(request: Request, type_: Any, limit: int, seconds: float) ->
         return msgspec.json.decode(body, type=type_)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         hint = next((hint for name, hint in _FORMER_FIELDS.items() if name in str(error)), None)
-        raise RequestRefused(400, "bad_body", explain_json(body, error), hint=hint) from None
+        raise HttpRefusal(400, "bad_body", explain_json(body, error), hint=hint) from None
 
 
 # The connection of a refused body is closed, so that the rest of the body is not read.
 _CLOSED = {"connection": "close"}
 
 
-def _too_large(limit: int) -> RequestRefused:
-    return RequestRefused(
+def _too_large(limit: int) -> HttpRefusal:
+    return HttpRefusal(
         413,
         "body_too_large",
         f"the body has more than {limit} bytes",
@@ -119,7 +119,7 @@ class Depth:
     def add(self, part: bytes) -> None:
         """
         Raises:
-            RequestRefused: it is nested too deeply.
+            HttpRefusal: it is nested too deeply.
         """
         if self._is_escaped:
             part, self._is_escaped = part[1:], not part
@@ -135,7 +135,7 @@ class Depth:
             depths = list(accumulate(map(_STEP.__getitem__, between), initial=self._now))
             self._now = depths[-1]
             if max(depths) > MAX_DEPTH:
-                raise RequestRefused(
+                raise HttpRefusal(
                     400,
                     "nested_too_deeply",
                     f"the body is nested more than {MAX_DEPTH} deep",

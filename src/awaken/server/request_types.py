@@ -104,8 +104,8 @@ class GivenMessage(RequestPart, frozen=True, kw_only=True):
     def message(self) -> Message:
         content = self.content
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        said = {"id": self.id, "role": self.role, "content": msgspec.to_builtins(blocks)}
-        return msgspec.convert(said, Message)
+        fields = {"id": self.id, "role": self.role, "content": msgspec.to_builtins(blocks)}
+        return msgspec.convert(fields, Message)
 
 
 GivenMessages = Annotated[

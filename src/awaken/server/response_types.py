@@ -81,7 +81,7 @@ class ThreadView(ResponsePart, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, thread: Thread, ids: ClientIds) -> ThreadView:
-        said: ThreadMetadata = thread.metadata
+        metadata: ThreadMetadata = thread.metadata
         return cls(
             id=ids.outside(thread.id),
             parent_thread_id=ids.outside_if(thread.parent_thread_id),
@@ -94,13 +94,13 @@ class ThreadView(ResponsePart, frozen=True, kw_only=True):
             active_at=thread.active_at,
             forked_from=ids.outside_if(thread.forked_from),
             forked_at=thread.forked_at,
-            title=said.title,
-            labels=said.labels,
-            custom=said.custom,
-            resource_id=said.resource_id,
-            user=said.user,
-            created_by=said.created_by,
-            revision=said.revision,
+            title=metadata.title,
+            labels=metadata.labels,
+            custom=metadata.custom,
+            resource_id=metadata.resource_id,
+            user=metadata.user,
+            created_by=metadata.created_by,
+            revision=metadata.revision,
         )
 
 

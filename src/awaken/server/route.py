@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from starlette.types import ASGIApp
 
-from awaken.core.access import Role as Role
+from awaken.core.access import KeyRole as KeyRole
 from awaken.server.call import ApiCall
 
 JSON_LIMIT = 2 * 1024 * 1024
@@ -48,7 +48,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     handle: Handler
     name: str
     summary: str
-    needs: tuple[Role, ...] = ()
+    needs: tuple[KeyRole, ...] = ()
     query: type[msgspec.Struct] | None = None
     body: Any = None
     body_limit: int = JSON_LIMIT

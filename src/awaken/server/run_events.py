@@ -28,9 +28,9 @@ from awaken.engine.large_content import load_media
 from awaken.runtime.live.follow import EventFollower
 from awaken.server.call import ApiCall
 from awaken.server.client_ids import ClientIds
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 from awaken.server.lookup import may_see_in
-from awaken.server.route import Role
+from awaken.server.route import KeyRole
 
 Batches = AsyncGenerator[list[RunEvent], None]
 UNSCOPED = ClientIds("")
@@ -38,7 +38,7 @@ UNSCOPED = ClientIds("")
 
 
 def follow_run(call: ApiCall, run: RunRecord, *, after: int) -> EventFollower:
-    """The events of a run's thread and of the delegates beneath it, behind event `after`, with ids
+    """The events of a run's thread and of its delegates, behind event `after`, with ids
     as the client sees them. A run that is withdrawn gets an end, as in `with_end`."""
     events = call.follow(run.thread_id, after=after, tree=True)
     return with_end(call.runtime.store, run, events, after=after, ids=call.ids)
@@ -128,22 +128,22 @@ async def leave_callback(
         thread_id: the id inside of the run's thread.
 
     Raises:
-        RequestRefused: the client only watches the run, and may not cancel it.
+        HttpRefusal: the client only watches the run, and may not cancel it.
     """
     action = call.request.headers.get(HEADER) or call.request.query_params.get(QUERY)
     if action != "cancel":
         return None
     submits = call.request.method == "POST"  # the run is the client's own then
     if not submits and not await _may_cancel(call, thread_id):
-        raise RequestRefused(
+        raise HttpRefusal(
             403, "missing_role", "the run of another client is cancelled with role decide"
         )
     return lambda: call.runtime.cancel(id, deadline=0, principal=call.principal)
 
 
 async def _may_cancel(call: ApiCall, thread_id: str) -> bool:
-    can = call.has(Role.INVOKE, Role.DECIDE)
-    return can and await may_see_in(call, thread_id, (Role.DECIDE,))
+    can = call.has(KeyRole.INVOKE, KeyRole.DECIDE)
+    return can and await may_see_in(call, thread_id, (KeyRole.DECIDE,))
 
 
 async def with_media(call: ApiCall, messages: Sequence[Message]) -> Sequence[Message]:

@@ -15,13 +15,13 @@ from awaken.core.suspension import Ticket, TicketStatus, ToolCallResumeMode
 from awaken.core.thread import Thread
 from awaken.errors import AwakenError
 from awaken.server.call import ApiCall
-from awaken.server.errors import NOT_FOUND, RequestRefused, not_found_error
+from awaken.server.errors import NOT_FOUND, HttpRefusal, not_found_error
 from awaken.server.limits import Limits, limit_budget, limit_error
 from awaken.server.lookup import READERS, may_see
 from awaken.server.metrics import Metrics
 from awaken.server.protocols.base import MAX_COMPARED, Intake, KnownThread
 from awaken.server.request_types import GivenMessages, messages_of
-from awaken.server.route import Role
+from awaken.server.route import KeyRole
 
 _MAX_RESULTS = 1_000
 
@@ -30,7 +30,7 @@ async def load_known(call: ApiCall, thread_id: str) -> KnownThread:
     """The messages and the open tickets that the store has of a thread, by its id inside.
 
     Raises:
-        RequestRefused: the client may not see the thread.
+        HttpRefusal: the client may not see the thread.
     """
     thread = await load_visible_thread(call, thread_id)
     if thread is None:
@@ -42,13 +42,13 @@ async def load_known(call: ApiCall, thread_id: str) -> KnownThread:
 
 
 async def load_visible_thread(
-    call: ApiCall, thread_id: str, see_all: tuple[Role, ...] = READERS
+    call: ApiCall, thread_id: str, see_all: tuple[KeyRole, ...] = READERS
 ) -> Thread | None:
     """The thread with this id inside, or `None` if there is none yet. Callers without one of the
     roles `see_all` see only threads that they have created.
 
     Raises:
-        RequestRefused: the client may not see the thread, or has a token for another one.
+        HttpRefusal: the client may not see the thread, or has a token for another one.
     """
     thread = await call.runtime.store.load_thread(thread_id)
     if thread is None:
@@ -82,13 +82,13 @@ async def carry_out(call: ApiCall, intake: Intake, extras: Extras = NO_EXTRAS) -
     """Submit the run that a request asks for. Returns when the submission is stored.
 
     Raises:
-        RequestRefused: the client may not see the thread, use the agent or answer the question, or
+        HttpRefusal: the client may not see the thread, use the agent or answer the question, or
             its scope has too many open runs.
     """
     metrics: Metrics = call.request.app.state.observer.metrics
     try:
         submitted = await _carry_out(call, intake, extras)
-    except (AwakenError, RequestRefused):
+    except (AwakenError, HttpRefusal):
         metrics.count_submission(intake.mode, "refused")
         raise
     metrics.count_submission(intake.mode, "taken" if submitted.is_new else "known")
@@ -133,30 +133,30 @@ def _agent(call: ApiCall, agent_id: str | None) -> str | None:
     if mine is None:
         return agent_id
     if agent_id is None and len(mine) != 1:
-        raise RequestRefused(400, "bad_request", "name the agent: this key may use several")
+        raise HttpRefusal(400, "bad_request", "name the agent: this key may use several")
     agent_id = agent_id or mine[0]
     if agent_id not in mine:
-        raise RequestRefused(404, "agent_not_found", NOT_FOUND.format("agent"))
+        raise HttpRefusal(404, "agent_not_found", NOT_FOUND.format("agent"))
     return agent_id
 
 
 async def _check_interrupt(call: ApiCall, intake: Intake) -> None:
     """
     Raises:
-        RequestRefused: the request would end another principal's open run, or remove what it has
+        HttpRefusal: the request would end another principal's open run, or remove what it has
             written, and the caller may not cancel it.
     """
     ends_runs = intake.mode is SubmitMode.INTERRUPT or intake.rewind_to is not None
     if intake.thread_id is None or not ends_runs:
         return
     thread = await call.runtime.store.load_thread(intake.thread_id)
-    if thread is None or await may_see(call, thread, (Role.DECIDE,)):
+    if thread is None or await may_see(call, thread, (KeyRole.DECIDE,)):
         return
     for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.CREATED):
         query = RunQuery(thread_id=thread.id, status=status, limit=_MAX_RESULTS)
         for run in await call.runtime.list_runs(query):
             if run.request is None or run.request.sender_id != call.principal.id:
-                raise RequestRefused(
+                raise HttpRefusal(
                     403, "missing_role", "to end a run of others needs the role decide"
                 )
 
@@ -164,7 +164,7 @@ async def _check_interrupt(call: ApiCall, intake: Intake) -> None:
 async def _check_answer(call: ApiCall, thread_id: str | None, key: str) -> None:
     """
     Raises:
-        RequestRefused: there is no ticket with this key in the thread, or it is open and the caller
+        HttpRefusal: there is no ticket with this key in the thread, or it is open and the caller
             may not answer it.
     """
     found = await call.runtime.list_tickets(TicketQuery(thread_id=thread_id or "", key=key))
@@ -178,17 +178,17 @@ async def _check_answer(call: ApiCall, thread_id: str | None, key: str) -> None:
 def check_may_configure(call: ApiCall, what: str) -> None:
     """
     Raises:
-        RequestRefused: the caller may not say how a run asks its model. No stream token may.
+        HttpRefusal: the caller may not say how a run asks its model. No stream token may.
     """
-    if call.only_thread is not None or not call.has(Role.CONFIGURE):
-        raise RequestRefused(403, "missing_role", f"{what} with the role configure")
+    if call.only_thread is not None or not call.has(KeyRole.CONFIGURE):
+        raise HttpRefusal(403, "missing_role", f"{what} with the role configure")
 
 
 def parse_messages(call: ApiCall, given: GivenMessages) -> tuple[Message, ...]:
     """The messages of a request, each with an id.
 
     Raises:
-        RequestRefused: one of them is not a user's, and the caller may not write it.
+        HttpRefusal: one of them is not a user's, and the caller may not write it.
     """
     messages = messages_of(given)
     for message in messages:
@@ -203,17 +203,17 @@ def check_may_answer(call: ApiCall, ticket: Ticket) -> None:
     role `decide`.
 
     Raises:
-        RequestRefused: the caller does not have it.
+        HttpRefusal: the caller does not have it.
     """
     is_approval = ticket.answer_mode is not ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
-    if is_approval and not call.has(Role.DECIDE):
-        raise RequestRefused(403, "missing_role", "an approval needs the role decide")
+    if is_approval and not call.has(KeyRole.DECIDE):
+        raise HttpRefusal(403, "missing_role", "an approval needs the role decide")
 
 
 async def _check_open_runs(call: ApiCall) -> None:
     """
     Raises:
-        RequestRefused: the scope has as many open runs as it may have.
+        HttpRefusal: the scope has as many open runs as it may have.
     """
     limits: Limits = call.request.app.state.limits
     if (limit := limits.open_runs) is None:

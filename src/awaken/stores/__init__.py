@@ -9,10 +9,10 @@ from awaken.core.message import MessageRecord
 from awaken.core.profile import ProfileEntry, ProfileOwner, ProfileStore
 from awaken.core.request_manifest import (
     FailedAttempt,
-    KeptText,
     RequestManifest,
     Requests,
     RequestSettings,
+    StoredText,
     UnloggedMessage,
 )
 from awaken.core.run import (
@@ -49,7 +49,7 @@ from awaken.core.store.commits import (
 from awaken.core.store.store import Process, Store
 from awaken.core.store.threads import (
     ChildStrategy,
-    Freed,
+    DeleteResult,
     Page,
     RunQuery,
     ThreadContext,
@@ -76,10 +76,9 @@ __all__ = [
     "Commits",
     "Committed",
     "Compacted",
+    "DeleteResult",
     "FailedAttempt",
     "Fence",
-    "Freed",
-    "KeptText",
     "Lease",
     "MemoryProfiles",
     "MemoryStore",
@@ -109,6 +108,7 @@ __all__ = [
     "SqliteProfiles",
     "SqliteStore",
     "Store",
+    "StoredText",
     "StreamLogEntry",
     "Submission",
     "SubmitMode",

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from awaken.core.store.threads import Freed
+from awaken.core.store.threads import DeleteResult
 
 T = TypeVar("T")
 
@@ -18,14 +18,14 @@ _BATCH_SECONDS = 0.05
 
 
 async def delete_in_batches(
-    ids: Sequence[T], delete: Callable[[Sequence[T]], Awaitable[Freed]]
-) -> Freed:
+    ids: Sequence[T], delete: Callable[[Sequence[T]], Awaitable[DeleteResult]]
+) -> DeleteResult:
     """Delete all `ids` in their order, and rest after each batch for as long as it took.
 
     What was deleted stays deleted if this is cancelled.
     """
     clock = asyncio.get_running_loop().time
-    freed, size, done = Freed(), _FIRST_BATCH, 0
+    freed, size, done = DeleteResult(), _FIRST_BATCH, 0
     while done < len(ids):
         began = clock()
         freed = _add_freed(freed, await delete(ids[done : done + size]))
@@ -43,8 +43,8 @@ def next_size(size: int, took: float) -> int:
     return min(MAX_BATCH, 2 * size)
 
 
-def _add_freed(one: Freed, other: Freed) -> Freed:
-    return Freed(
+def _add_freed(one: DeleteResult, other: DeleteResult) -> DeleteResult:
+    return DeleteResult(
         threads=one.threads + other.threads,
         runs=one.runs + other.runs,
         commits=one.commits + other.commits,

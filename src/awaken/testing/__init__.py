@@ -8,10 +8,10 @@ from awaken.testing.fake_clock import FakeClock
 from awaken.testing.models import (
     FunctionModel,
     ScriptedModel,
+    max_tokens_response,
     text_response,
     tool_call_response,
     tool_calls_response,
-    truncated_response,
 )
 from awaken.testing.tools import CustomCancelTool, EchoTool
 
@@ -23,11 +23,11 @@ __all__ = [
     "FakeClock",
     "FunctionModel",
     "ScriptedModel",
+    "max_tokens_response",
     "stream_of",
     "text_response",
     "tool_call_response",
     "tool_calls_response",
-    "truncated_response",
 ]
 
 lazy_names(__name__, {})  # an error about a name of another module says which

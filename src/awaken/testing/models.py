@@ -41,7 +41,7 @@ def tool_calls_response(text: str, *calls: tuple[str, str, Json]) -> StreamResul
     return _result(text, made, StopReason.TOOL_USE)
 
 
-def truncated_response(text: str) -> StreamResult:
+def max_tokens_response(text: str) -> StreamResult:
     """An answer cut off at the token limit."""
     return _result(text, (), StopReason.MAX_TOKENS)
 

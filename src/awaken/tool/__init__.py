@@ -4,7 +4,7 @@ from awaken.core.schema import validate_against_schema
 from awaken.core.spec import ToolExecutorKind, ToolSelection
 from awaken.core.suspension import ResumeAction, ToolCallResumeMode
 from awaken.core.tool import Recover, ToolEffect, ToolKind
-from awaken.core.tool_context import AsksFirst, Tool, ToolTraits
+from awaken.core.tool_context import SupportsApproval, Tool, ToolTraits
 from awaken.lazy import lazy_names
 from awaken.tool.execute import execute_tool
 from awaken.tool.frontend import FrontEndTool
@@ -13,11 +13,11 @@ from awaken.tool.schema import generate_tool_schema, sanitize_for_llm
 from awaken.tool.typed import TypedTool
 
 __all__ = [
-    "AsksFirst",
     "FrontEndTool",
     "FunctionTool",
     "Recover",
     "ResumeAction",
+    "SupportsApproval",
     "Tool",
     "ToolCallResumeMode",
     "ToolEffect",

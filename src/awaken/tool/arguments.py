@@ -1,6 +1,6 @@
 """Decoding JSON arguments into a tool's types, with error texts that a model can act on.
 
-The texts name all faults, up to `MOST` of them; msgspec itself reports only the first.
+The texts name all faults, `MAX_ERRORS` at most; msgspec itself reports only the first.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import msgspec
 from msgspec import inspect as shapes
 
 from awaken.codec import Json, loads
-from awaken.core.schema import json_kind, path_text, shortened, told_of
+from awaken.core.schema import join_faults, json_kind, path_text, shorten_text
 from awaken.core.tool import ToolError
 from awaken.errors import ConfigError
 from awaken.tool.output import to_data
 from awaken.tool.pydantic_types import Complaint, PydanticReader, is_pydantic
-from awaken.tool.schema import inlined_schema, sanitize_for_llm
+from awaken.tool.schema import build_inlined_schema, sanitize_for_llm
 from awaken.tool.signature import REQUIRED, Parameter, bad_parameter
 
 
@@ -45,7 +45,7 @@ def reader_of(type_: Any) -> ArgumentReader:
     Raises:
         ConfigError: the type is not an object in JSON, or cannot be read from JSON.
     """
-    schema = sanitize_for_llm(inlined_schema(type_))
+    schema = sanitize_for_llm(build_inlined_schema(type_))
     if schema.get("type") != "object":
         raise ConfigError(f"{type_!r} is no object in JSON: take a Struct, dataclass or TypedDict")
     return _ModelReader(type_, schema) if is_pydantic(type_) else _TypeReader(type_, schema)
@@ -84,8 +84,8 @@ class FunctionReader:
                 raise
             given = {name: args[name] for name in self._pydantic if name in args}
             wrong = [text for name in given for text in self._read_one(name, given[name])[1]]
-            told = [error.message, told_of(_in_words(wrong))] if wrong else [error.message]
-            raise ToolError.invalid_arguments("; ".join(told)) from None
+            texts = [error.message, join_faults(_in_words(wrong))] if wrong else [error.message]
+            raise ToolError.invalid_arguments("; ".join(texts)) from None
         if self._pydantic:
             self._read_pydantic(decoded)
         return decoded
@@ -104,11 +104,11 @@ class FunctionReader:
         _refuse(wrong)
 
     def _read_one(self, name: str, given: Json) -> tuple[Any, list[Complaint]]:
-        """The value of a parameter with a pydantic type, and what is wrong with it."""
+        """The value of a parameter with a pydantic type, and its faults."""
         value, complaints = self._pydantic[name].read(given)
         return value, [((name, *place), text) for place, text in complaints]
 
-    def given(self, decoded: msgspec.Struct) -> dict[str, Json]:
+    def write_arguments(self, decoded: msgspec.Struct) -> dict[str, Json]:
         """The arguments as JSON again, without those that have their default."""
         given = {}
         for name, value in msgspec.structs.asdict(decoded).items():
@@ -134,7 +134,7 @@ class FunctionReader:
 def _property(parameter: Parameter, text: str | None) -> dict[str, Any]:
     """One parameter's schema; a description in its annotation takes precedence over the docstring's
     `text`."""
-    schema = inlined_schema(parameter.annotation)
+    schema = build_inlined_schema(parameter.annotation)
     said = [getattr(m, "description", None) for m in _remarks(parameter.annotation)]
     description = next((words for words in reversed(said) if words), text)
     if description:
@@ -210,12 +210,13 @@ def _as_object(args: Json) -> Json:
 
 def _refuse(wrong: list[Complaint]) -> None:
     if wrong:
-        raise ToolError.invalid_arguments(told_of(_in_words(wrong)))
+        raise ToolError.invalid_arguments(join_faults(_in_words(wrong)))
 
 
 def _in_words(wrong: list[Complaint]) -> list[str]:
     return [
-        f"{shortened(path_text(place)) or 'arguments'}: {shortened(text)}" for place, text in wrong
+        f"{shorten_text(path_text(place)) or 'arguments'}: {shorten_text(text)}"
+        for place, text in wrong
     ]
 
 
@@ -230,12 +231,12 @@ def _explain(message: str, schema: Json) -> str:
         what, place = found["what"], found["place"]
     within = _at(schema, place)
     if field := re.fullmatch(_FIELD, what):
-        place = shortened(f"{place}.{field['name']}".removeprefix("."))
+        place = shorten_text(f"{place}.{field['name']}".removeprefix("."))
         if field["what"] == "missing required":
             return f"{place}: required, but missing"
-        known = ", ".join(within.get("properties") or ()) or "none"
-        return f"{place}: unknown argument (known: {known})"
-    what, place = shortened(f"{what[:1].lower()}{what[1:]}"), shortened(place) or "arguments"
+        names = ", ".join(within.get("properties") or ()) or "none"
+        return f"{place}: unknown argument (known: {names})"
+    what, place = shorten_text(f"{what[:1].lower()}{what[1:]}"), shorten_text(place) or "arguments"
     if found and found["key"]:
         return f"{place}: in a key, {what}"
     allowed = within.get("enum")
@@ -258,8 +259,8 @@ def _at(schema: Json, place: str) -> dict[str, Any]:
 
 # -- finding all faults of a value ------------------------------------------------------------
 
-MOST = 20
-"""The most faults that are named: a model needs no more to try again."""
+MAX_ERRORS = 20
+"""The number of faults that are named at most: a model needs no more to try again."""
 _MISFIT = re.compile(r"(?s)(?P<what>.*) - at (?P<key>`key` in )?`\$(?P<rest>.*)`")
 _MAY_BE_MISSING = (typing.Required, typing.NotRequired)
 _OBJECTS = (shapes.StructType, shapes.DataclassType, shapes.TypedDictType)
@@ -268,7 +269,7 @@ _LISTS = (shapes.ListType, shapes.SetType, shapes.FrozenSetType, shapes.VarTuple
 
 def all_faults(value: Json, type_: Any) -> list[str]:
     """msgspec's message for each fault of `value`, with its place; empty if the value is valid."""
-    return list(islice(dict.fromkeys(_faults(value, type_, "")), MOST))
+    return list(islice(dict.fromkeys(_faults(value, type_, "")), MAX_ERRORS))
 
 
 def _faults(value: Json, type_: Any, place: str) -> Iterator[str]:
@@ -276,8 +277,8 @@ def _faults(value: Json, type_: Any, place: str) -> Iterator[str]:
         msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
         # If no part has a fault, the fault is in the value itself.
-        parts = list(islice(_parts(value, _bare(type_), place), MOST))
-        yield from parts or [_placed(str(error), place)]
+        parts = list(islice(_parts(value, _bare(type_), place), MAX_ERRORS))
+        yield from parts or [_prefix_path(str(error), place)]
 
 
 def _parts(value: Json, type_: Any, place: str) -> Iterator[str]:
@@ -309,29 +310,29 @@ def _fields(value: dict[str, Json], type_: Any, shape: Any, place: str) -> Itera
     for field in shape.fields:
         known.add(field.encode_name)
         if field.encode_name in value:
-            kind = _stripped(kinds.get(field.name, Any), _MAY_BE_MISSING)
+            kind = _strip_wrappers(kinds.get(field.name, Any), _MAY_BE_MISSING)
             yield from _faults(value[field.encode_name], kind, f"{place}.{field.encode_name}")
         elif field.required:
-            yield _placed(f"Object missing required field `{field.encode_name}`", place)
+            yield _prefix_path(f"Object missing required field `{field.encode_name}`", place)
     if isinstance(shape, shapes.StructType) and shape.forbid_unknown_fields:
         for name in value:
             if name not in known:
-                yield _placed(f"Object contains unknown field `{name}`", place)
+                yield _prefix_path(f"Object contains unknown field `{name}`", place)
 
 
 def _bare(type_: Any) -> Any:
     """A type without its `Annotated` metadata."""
-    type_ = _stripped(type_, (Annotated,))
+    type_ = _strip_wrappers(type_, (Annotated,))
     return getattr(type_, "__supertype__", type_)
 
 
-def _stripped(type_: Any, wrappers: Sequence[Any]) -> Any:
+def _strip_wrappers(type_: Any, wrappers: Sequence[Any]) -> Any:
     while get_origin(type_) in wrappers:
         type_ = get_args(type_)[0]
     return type_
 
 
-def _placed(message: str, place: str) -> str:
+def _prefix_path(message: str, place: str) -> str:
     """msgspec's message about a part of a value, as one about the whole."""
     found = _MISFIT.fullmatch(message)
     if found is not None:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from awaken.codec import Json, clean_text
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.lifecycle import Stopped, StoppedReason
 from awaken.core.message import ToolCall
@@ -32,12 +32,12 @@ _log = logging.getLogger("awaken.tool")
 
 # These enforce their own types, more strictly than their schemas can say.
 _CHECKS_ITSELF = (FunctionTool, TypedTool, FrontEndTool)
-_MOST_NAMES = 40
+_MAX_NAMES = 40
 _TRIED_AGAIN = (ToolErrorKind.RETRY, ToolErrorKind.INVALID_ARGUMENTS)
 TOOL_RETRIES_CODE = "tool_retries"
 EXHAUSTED = "that was try {count} that did not work: go on without this tool"
 STOP_GRACE = 5.0
-"""Seconds that a cancelled call has to end before it is left behind."""
+"""Seconds that a cancelled call has to end before it is abandoned."""
 
 
 async def execute_tool(
@@ -65,26 +65,26 @@ async def execute_tool(
             output = await within(timeout, partial(tool.execute, args, ctx), ctx)
     except ToolError as error:
         if error.kind in _TRIED_AGAIN and not ctx.in_background:
-            return _tried_again(call.name, error, traits_of(tool), ctx)
-        return _failed(call.name, error)
+            return _retry_output(call.name, error, traits_of(tool), ctx)
+        return _error_output(call.name, error)
     except RunLeft:
         raise  # a run that the tool waits for goes on in another process, and so does the call
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         _log.exception("tool %r failed in call %r", call.name, call.id)
         if isinstance(error, asyncio.CancelledError):
-            # Not the call was cancelled, but something that the tool awaited.
-            return _failed(call.name, ToolError.cancelled("by the tool"))
+            # The call was not cancelled: a task or future that the tool awaited was.
+            return _error_output(call.name, ToolError.cancelled("by the tool"))
         why = without_scope(_describe(error), ctx.run_identity.thread_id)
-        return _failed(call.name, ToolError.execution_failed(why))
+        return _error_output(call.name, ToolError.execution_failed(why))
     if (
         isinstance(tool, _CHECKS_ITSELF)
         and type(output) is ToolOutput
         and isinstance(output.result, ToolResult)
     ):
         return output  # checked, if the function made it itself
-    return _accepted(call.name, output)
+    return _check_output(call.name, output)
 
 
 def parse_arguments(tool: Tool, given: Json) -> Any:
@@ -112,13 +112,13 @@ def checks_itself(tool: Tool) -> bool:
 async def within(seconds: float, work: Callable[[], Awaitable[T]], ctx: ToolCallContext) -> T:
     """Run a call's work with a timeout; returns what it returns, raises what it raises.
 
-    The work runs in a task of its own, so that code which swallows its cancellation can be left
-    behind. A value that it returns while it is being cancelled still counts.
+    The work runs in a task of its own, so that code which swallows its cancellation can be
+    abandoned. A value that it returns while it is being cancelled still counts.
 
     Raises:
         ToolError: the work took longer, or never began because no thread was free in time.
     """
-    task = start_task(_settled(work))
+    task = start_task(_catch(work))
     try:
         await asyncio.wait((task,), timeout=seconds)
         in_time = task.done()
@@ -133,7 +133,7 @@ async def within(seconds: float, work: Callable[[], Awaitable[T]], ctx: ToolCall
         raise
     finally:
         if not task.done():
-            _leave_behind(task, ctx)
+            _abandon(task, ctx)
     value, error = _outcome(task)
     if error is None:
         returned: T = value
@@ -145,12 +145,12 @@ async def within(seconds: float, work: Callable[[], Awaitable[T]], ctx: ToolCall
     raise ToolError.timeout(f"no answer within {seconds:g} seconds") from error
 
 
-async def _settled(work: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseException | None]:
+async def _catch(work: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseException | None]:
     # An error is returned as a value: some errors would end the event loop if a task raised them.
     try:
         return await work(), None
     except BaseException as error:
-        if isinstance(error, GeneratorExit) and is_ours(error):
+        if isinstance(error, GeneratorExit) and is_cancellation(error):
             raise
         return None, error
 
@@ -158,56 +158,57 @@ async def _settled(work: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseExce
 def _outcome(
     task: asyncio.Task[tuple[Any, BaseException | None]],
 ) -> tuple[Any, BaseException | None]:
-    """What the work returned and raised."""
+    """The value that the work returned, and the error that it raised."""
     if not task.done():
         return None, asyncio.CancelledError()
     if task.cancelled():
-        return None, NotStarted(
-            "not started"
-        )  # a task that had begun would have returned the cancellation as a value
+        # A task that had begun would have returned the cancellation as a value.
+        return None, NotStarted("not started")
     return task.result()
 
 
-_left_behind: set[asyncio.Task[Any]] = set()
+_abandoned_calls: set[asyncio.Task[Any]] = set()
 """The tasks of calls that do not stop, until they or their event loop end."""
 
 
-def _leave_behind(call: asyncio.Task[Any], ctx: ToolCallContext) -> None:
-    def ended(_: object) -> None:
-        _left_behind.discard(call)
-        _log.warning("call %r of tool %r, which was left behind, has ended", ctx.call_id, name)
+def _abandon(call: asyncio.Task[Any], ctx: ToolCallContext) -> None:
+    def on_done(_: object) -> None:
+        _abandoned_calls.discard(call)
+        _log.warning("call %r of tool %r, which was abandoned, has ended", ctx.call_id, name)
 
     name = ctx.tool_name
-    _left_behind.add(call)
-    call.add_done_callback(ended)
+    _abandoned_calls.add(call)
+    call.add_done_callback(on_done)
     _log.warning(
-        "call %r of tool %r ignores its cancellation: it is left behind, and its result will be "
+        "call %r of tool %r ignores its cancellation: it is abandoned, and its result will be "
         "dropped; let CancelledError pass, or run the tool isolated",
         ctx.call_id,
         name,
     )
 
 
-def _accepted(name: str, output: object) -> ToolOutput:
+def _check_output(name: str, output: object) -> ToolOutput:
     try:
         if isinstance(output, ToolResult):
             return ToolOutput(parse_result(name, output))
         if isinstance(output, ToolOutput) and isinstance(output.result, ToolResult):
             return ToolOutput(parse_result(name, output.result), output.command)
     except ToolError as error:
-        return _failed(name, error)
+        return _error_output(name, error)
     kind = type(output).__name__
     _log.error("tool %r returned a %s instead of a ToolOutput", name, kind)
-    return _failed(name, ToolError.internal(f"tool {name!r} returned a {kind}, no ToolOutput"))
+    return _error_output(
+        name, ToolError.internal(f"tool {name!r} returned a {kind}, no ToolOutput")
+    )
 
 
-def _failed(name: str, error: ToolError) -> ToolOutput:
+def _error_output(name: str, error: ToolError) -> ToolOutput:
     if error.kind is ToolErrorKind.TIMEOUT:
         return cut_short_result(name, error, TIMED_OUT)
     return ToolOutput(ToolResult.error(name, clean_text(str(error))))
 
 
-def _tried_again(
+def _retry_output(
     name: str, error: ToolError, traits: ToolTraits, ctx: ToolCallContext
 ) -> ToolOutput:
     """The output of a call that the model is to make again; the state counts such calls."""
@@ -225,8 +226,8 @@ def _tried_again(
 
 def _unknown(name: str, tools: Mapping[str, Tool]) -> ToolOutput:
     names = sorted(tools)
-    known = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
-    text = f"tool '{name}' not found; available: {known or 'none'}"
+    available = ", ".join(names[:_MAX_NAMES]) + (", …" if len(names) > _MAX_NAMES else "")
+    text = f"tool '{name}' not found; available: {available or 'none'}"
     return ToolOutput(ToolResult.error(name, clean_text(text)))
 
 

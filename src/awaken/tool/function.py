@@ -59,12 +59,12 @@ def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         name, description: replace the function's own.
         needs_approval: whether to ask an approver before it runs, or a function of the arguments
             that returns that.
-        timeout: the most seconds a call may take; the model is told if it took longer.
+        timeout: the most seconds a call may take; after that the model gets an error.
         isolated: run it in a worker process; for plain functions at the top level of a module.
         pass_env: names of further environment variables for the worker process.
         sequential: never run it at the same time as other calls of its step.
         retries, on_exhausted: how often the model may try again after `Retry` or invalid arguments,
-            and whether it is then told to go on without the tool, or the run stops.
+            and whether its next error says to go on without the tool, or the run stops.
         effect: `"read"`, `"idempotent"` or `"once"`, which decides what happens after a crash.
         recover, verify: how to settle a call whose outcome is unknown after a crash.
         approval_expires_in: seconds after which an unanswered approval counts as a no.
@@ -96,10 +96,10 @@ def tool_of(owner: str, item: Tool | Callable[..., Any]) -> Tool:
         name = item.__name__
         item.close()  # it cannot be awaited any more, and Python would warn of that
         raise ConfigError(f"{owner}: {name}(…) is a call, not a tool; give {name} itself")
-    wanted = "give a function or an object with descriptor() and execute()"
+    remedy = "give a function or an object with descriptor() and execute()"
     if isinstance(item, str):
-        wanted += f", not its name: tools=[{item}]" if item.isidentifier() else ", not its name"
-    raise ConfigError(f"{owner}: {item!r} is not a tool; {wanted}")
+        remedy += f", not its name: tools=[{item}]" if item.isidentifier() else ", not its name"
+    raise ConfigError(f"{owner}: {item!r} is not a tool; {remedy}")
 
 
 class ToolOptions(TypedDict, total=False):
@@ -134,7 +134,7 @@ class FunctionTool(Generic[P, R]):
         sequential: never run at the same time as other calls of the same step.
         timeout: the most seconds a call may take. A plain (not async) function cannot be stopped
             unless it is isolated: its thread goes on, and its return value is dropped. An async
-            function that swallows its cancellation is left behind after a few seconds.
+            function that swallows its cancellation is abandoned after a few seconds.
         isolated: run a plain function in a worker process, which is killed, with all it started,
             when the call is cancelled or takes too long. A worker imports the function's module
             afresh and is used again for later calls, so what the module keeps in memory is each
@@ -143,8 +143,8 @@ class FunctionTool(Generic[P, R]):
             are pickled, so their types must be importable, too. Its return value is treated like
             any tool's, except that state changes are refused. From a `ToolCallContext` it gets the
             plain data (`idempotency_key`, `arguments`, `run_identity` …); state and services raise,
-            and progress reports do nothing. What it prints goes to stderr. Processes that it leaves
-            behind end with its worker, at the latest when this process does. If the worker dies,
+            and progress reports do nothing. Its output goes to stderr. Processes that it has
+            started end with its worker, at the latest when this process does. If the worker dies,
             the call fails and says how; whether a call of a `once` tool took effect is then
             unknown. Its environment has the variables that programs need to run, and no API keys.
         pass_env: names of further environment variables that an isolated function gets, with the
@@ -154,7 +154,7 @@ class FunctionTool(Generic[P, R]):
         approval_expires_in: seconds after which an unanswered approval counts as a no.
         retries: how often in a run the model may try again after the function raised `Retry`, or
             was called with invalid arguments.
-        on_exhausted: what happens after that: the model is told to go on without the tool
+        on_exhausted: what happens after that: the error text says to go on without the tool
             (`tell`), or the run stops (`stop`).
         effect: its side effects: `read` (none), `idempotent` or `once`. A call with side effects
             starts only after its intent and its idempotency key have been stored.
@@ -192,7 +192,7 @@ class FunctionTool(Generic[P, R]):
         if plain is None or not callable(fn):
             raise ConfigError(f"{fn!r} is no function: write @tool above one, or tool(function)")
         functools.update_wrapper(self, fn)
-        self.name = checked_name(plain.__name__ if name is None else name)
+        self.name = check_name(plain.__name__ if name is None else name)
         if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
             raise ConfigError(f"tool {self.name!r} yields: return a list, or one text, instead")
         for option, seconds in (("timeout", timeout), ("approval_expires_in", approval_expires_in)):
@@ -220,19 +220,19 @@ class FunctionTool(Generic[P, R]):
             )
         if pass_env and not isolated:
             raise ConfigError(f"tool {self.name!r}: pass_env is for isolated=True")
-        self._isolated = _isolated(self.name, fn, signature, pass_env) if isolated else None
+        self._isolated = _isolate(self.name, fn, signature, pass_env) if isolated else None
         text = parse_docstring(plain.__doc__)
         self._reader = FunctionReader(self.name, signature.parameters, text.parameters)
         self.traits = ToolTraits(
             sequential=sequential,
             timeout=timeout,
-            effect=checked_word(self.name, "effect", effect, ToolEffect),
-            recover=_checked_recovery(self.name, recover, verify),
+            effect=parse_word(self.name, "effect", effect, ToolEffect),
+            recover=_parse_recovery(self.name, recover, verify),
             stoppable=self._is_async or isolated,
             retries=retries,
             stops_exhausted=on_exhausted == "stop",
         )
-        self.needs_approval = _checked_condition(self.name, needs_approval, signature)
+        self.needs_approval = _parse_condition(self.name, needs_approval, signature)
         self._expires_in = approval_expires_in
         self._verify = verify
         self._descriptor = ToolDescriptor(
@@ -272,8 +272,8 @@ class FunctionTool(Generic[P, R]):
         if type(args) is not self._reader.type:
             args = self._reader.read(args)
         values = msgspec.structs.asdict(args)
-        if self.needs_approval and not self._approved(values, ctx.resume_input):
-            given = self._reader.given(args)
+        if self.needs_approval and not self._is_approved(values, ctx.resume_input):
+            given = self._reader.write_arguments(args)
             return ToolOutput(ask_for_approval(self.name, given, ctx, expires_in=self._expires_in))
         if self._isolated is not None:
             return await self._isolated.call(values, ctx)
@@ -297,7 +297,7 @@ class FunctionTool(Generic[P, R]):
         try:
             return bool(self.needs_approval(**msgspec.structs.asdict(self._reader.read(args))))
         except BaseException:
-            return False  # the call itself will report what is wrong
+            return False  # the call itself will report the error
 
     async def verify(self, ctx: ToolCallContext) -> Any:
         """Whether a call whose outcome is unknown took effect; see `ToolTraits`."""
@@ -306,14 +306,14 @@ class FunctionTool(Generic[P, R]):
         answer = self._verify(ctx)
         return await answer if inspect.isawaitable(answer) else answer
 
-    def _approved(self, values: dict[str, Any], decision: ToolCallResume | None) -> bool:
+    def _is_approved(self, values: dict[str, Any], decision: ToolCallResume | None) -> bool:
         if decision is None:
             return callable(self.needs_approval) and not self.needs_approval(**values)
         check_approved(self.name, decision)
         return True
 
 
-def _checked_condition(
+def _parse_condition(
     tool: str, needs_approval: bool | Callable[..., bool], signature: Signature
 ) -> bool | Callable[..., bool]:
     """
@@ -337,7 +337,7 @@ def _checked_condition(
     return needs_approval
 
 
-def _isolated(
+def _isolate(
     tool: str, fn: Callable[..., Any], signature: Signature, pass_env: Collection[str]
 ) -> IsolatedFunction:
     if inspect.iscoroutinefunction(fn):
@@ -351,12 +351,12 @@ def _isolated(
     return function
 
 
-def _checked_recovery(
+def _parse_recovery(
     tool: str, recover: str | None, verify: Callable[[ToolCallContext], Any] | None
 ) -> Recover | None:
     if recover is None:
         return Recover.VERIFY if verify is not None else None
-    policy = checked_word(tool, "recover", recover, Recover)
+    policy = parse_word(tool, "recover", recover, Recover)
     if (policy is Recover.VERIFY) != (verify is not None):
         raise ConfigError(
             f"tool {tool!r}: recover='verify' and verify=<function of the call's context> "
@@ -370,12 +370,12 @@ def _checked_recovery(
 W = TypeVar("W", bound=StrEnum)
 
 
-def checked_word(tool: str, option: str, word: str, kind: type[W]) -> W:
+def parse_word(tool: str, option: str, word: str, kind: type[W]) -> W:
     try:
         return kind(word)
     except ValueError:
-        known = ", ".join(repr(member.value) for member in kind)
-        raise ConfigError(f"tool {tool!r}: {option} is one of {known}, not {word!r}") from None
+        words = ", ".join(repr(member.value) for member in kind)
+        raise ConfigError(f"tool {tool!r}: {option} is one of {words}, not {word!r}") from None
 
 
 _NAME = r"[A-Za-z0-9_.:-]{1,128}"
@@ -386,7 +386,7 @@ def is_name(name: str) -> bool:
     return re.fullmatch(_NAME, name) is not None
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     if not is_name(name):
         raise ConfigError(
             f"{name!r} cannot be a tool's name: give one of letters, digits, `_`, `-`, `.` and `:` "

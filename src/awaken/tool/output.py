@@ -28,7 +28,7 @@ _SUCCESS = ToolStatus.SUCCESS  # looked up once, because access to an enum membe
 # Compared by type, because `isinstance` is slow for structs.
 _BLOCKS = frozenset({Text, Image, Audio, Video, Document})
 _MAY_HOLD = _BLOCKS | {list, tuple}
-_MOST = 2**63
+_MAX_INTEGER = 2**63
 
 TIMED_OUT, WORKER_DIED = "timed_out", "worker_died"
 """Metadata keys of results of calls that were cut short: they may have taken effect."""
@@ -50,7 +50,7 @@ def to_output(tool: str, value: Any) -> ToolOutput:
     message: str | None = "done"
     if type(value) is str:
         data = message = clean_text(value)
-    elif type(value) is int and -_MOST < value < _MOST:
+    elif type(value) is int and -_MAX_INTEGER < value < _MAX_INTEGER:
         data, message = value, None  # JSON as it is
     elif isinstance(value, ToolOutput):
         if isinstance(value.result, ToolResult):
@@ -59,7 +59,7 @@ def to_output(tool: str, value: Any) -> ToolOutput:
     elif isinstance(value, ToolResult):
         return ToolOutput(parse_result(tool, value))
     elif type(value) in _MAY_HOLD and (content := _content(value)) is not None:
-        message = _told(content)
+        message = _event_text(content)
         result = ToolResult(tool_name=tool, status=_SUCCESS, message=message, content=content)
         return ToolOutput(result)
     elif value is not None:
@@ -102,8 +102,8 @@ def _content(value: Any) -> tuple[ContentBlock, ...] | None:
         raise ToolError.execution_failed(describe(error)) from error
 
 
-def _told(content: tuple[ContentBlock, ...]) -> str:
-    """What events say of content: its texts, and the kinds of the rest."""
+def _event_text(content: tuple[ContentBlock, ...]) -> str:
+    """The text of content for events: its texts, and the kinds of the rest."""
     return "\n".join(
         clean_text(block.text) if isinstance(block, Text) else f"[{type(block).__name__.lower()}]"
         for block in content

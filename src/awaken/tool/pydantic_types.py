@@ -16,12 +16,12 @@ from awaken.codec import Json, dumps
 from awaken.errors import ConfigError
 
 Complaint = tuple[tuple[str | int, ...], str]
-"""The place of a wrong value, and what is wrong with it."""
+"""The place of a wrong value, and the error."""
 
 MAX_VALUES = 200_000
-"""The most parts of a value that is read: pydantic makes all errors, at 400 bytes each and more."""
+"""The limit of a value's parts: pydantic makes all errors, at 400 bytes each and more."""
 MAX_LISTED = 20_000
-"""The most errors of a value that are named; a list of them takes another 400 bytes for each."""
+"""The number of errors that are named at most; a list of them takes 400 bytes for each."""
 
 _LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length", "tz")
 

@@ -77,8 +77,8 @@ class ReadResult:
         """
         id, start = args["id"], args.get("offset", 0)
         # The answer itself must not become a blob.
-        most = self._keep.max_inline_result - _NOTE
-        stop = start + min(max(args.get("length", USUAL_LENGTH), LONGEST_CHARACTER), most)
+        limit = self._keep.max_inline_result - _NOTE
+        stop = start + min(max(args.get("length", USUAL_LENGTH), LONGEST_CHARACTER), limit)
         try:
             text, stop, size = await self._read(ctx.run_identity.thread_id, id, start, stop)
         except BlobRangeBeyondEnd as error:

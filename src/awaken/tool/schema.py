@@ -47,10 +47,10 @@ def generate_tool_schema(type_: Any) -> Json:
     Raises:
         ConfigError: the type has no JSON form, or contains itself.
     """
-    return sanitize_for_llm(inlined_schema(type_))
+    return sanitize_for_llm(build_inlined_schema(type_))
 
 
-def inlined_schema(type_: Any) -> dict[str, Any]:
+def build_inlined_schema(type_: Any) -> dict[str, Any]:
     """The enforced schema of `type_`, without references.
 
     Raises:

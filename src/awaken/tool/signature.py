@@ -216,7 +216,7 @@ def _section(lines: list[str], style: str) -> dict[str, str]:
     """The texts of the parameters in one section; empty if it is about something else."""
     if style == "sphinx":
         found = re.match(_SPHINX_PARAM, lines[0])
-        return {found[1]: _joined([found[2], *_until_blank(lines[1:])])} if found else {}
+        return {found[1]: _join_lines([found[2], *_until_blank(lines[1:])])} if found else {}
     if not lines[0].strip().lower().startswith(_ABOUT_PARAMETERS):
         return {}
     if style == "numpy":
@@ -238,12 +238,12 @@ def _entries(lines: list[str], entry: str) -> dict[str, str]:
         current = list(found.groups()[1:])
         for name in found[1].split(","):
             texts[name.strip().lstrip("*")] = current
-    return {name: _joined(text) for name, text in texts.items() if _joined(text)}
+    return {name: _join_lines(text) for name, text in texts.items() if _join_lines(text)}
 
 
 def _until_blank(lines: list[str]) -> list[str]:
     return lines[: next((i for i, line in enumerate(lines) if not line.strip()), len(lines))]
 
 
-def _joined(lines: list[str]) -> str:
+def _join_lines(lines: list[str]) -> str:
     return " ".join(line.strip() for line in lines if line.strip())

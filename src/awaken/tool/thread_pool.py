@@ -1,6 +1,6 @@
 """The threads that plain (not async) tools run in, one for each running call.
 
-A thread cannot be stopped. A call that is given up while its thread still works no longer counts
+A thread cannot be stopped. A call that is abandoned while its thread still works no longer counts
 against the limit, so tools that hang never keep other tools from running.
 """
 
@@ -38,17 +38,27 @@ class NotStarted(asyncio.CancelledError):
     """A call was cancelled while it waited for a thread: it never began."""
 
 
-class _Call:
+class _ThreadCall:
     """One call of a function in a thread."""
 
-    __slots__ = ("answer", "begun", "context", "ended", "fn", "given_up", "loop", "tool", "values")
+    __slots__ = (
+        "answer",
+        "begun",
+        "context",
+        "ended",
+        "fn",
+        "is_abandoned",
+        "loop",
+        "tool",
+        "values",
+    )
 
     def __init__(self, tool: str, fn: Callable[..., Any], values: dict[str, Any]) -> None:
         self.tool, self.fn, self.values = tool, fn, values
         self.loop = asyncio.get_running_loop()
         self.answer: asyncio.Future[tuple[Any, BaseException | None]] = self.loop.create_future()
         self.context = contextvars.copy_context()
-        self.begun = self.ended = self.given_up = False
+        self.begun = self.ended = self.is_abandoned = False
 
     def run(self) -> None:
         value: Any = None
@@ -62,9 +72,9 @@ class _Call:
         except BaseException as raised:
             error = raised
         with suppress(RuntimeError):  # the caller's event loop is closed
-            self.loop.call_soon_threadsafe(self._tell, value, error)
+            self.loop.call_soon_threadsafe(self._settle, value, error)
 
-    def _tell(self, value: Any, error: BaseException | None) -> None:
+    def _settle(self, value: Any, error: BaseException | None) -> None:
         if not self.answer.done():
             self.answer.set_result((value, error))
 
@@ -92,12 +102,12 @@ class ToolThreads:
     def forget(self) -> None:
         """Reset to no threads: a forked child does not have its parent's threads."""
         self._lock = threading.Lock()
-        self._waiting: deque[_Call] = deque()
-        self._handed: SimpleQueue[_Call | None] = SimpleQueue()
+        self._waiting: deque[_ThreadCall] = deque()
+        self._handed: SimpleQueue[_ThreadCall | None] = SimpleQueue()
         self._idle = 0
-        self._running: set[_Call] = set()
+        self._running: set[_ThreadCall] = set()
         """The calls that count against the limit."""
-        self._given_up: set[_Call] = set()
+        self._abandoned: set[_ThreadCall] = set()
 
     def close(self) -> None:
         """End the idle threads now, and every other thread once it has no call to make.
@@ -118,7 +128,7 @@ class ToolThreads:
             CancelledError: the call was cancelled later; its thread goes on, and its result is
                 dropped.
         """
-        call = _Call(tool, fn, values)
+        call = _ThreadCall(tool, fn, values)
         self._submit(call)
         try:
             value, error = await call.answer
@@ -138,7 +148,7 @@ class ToolThreads:
 
     # -- taking calls -------------------------------------------------------------------------
 
-    def _submit(self, call: _Call) -> None:
+    def _submit(self, call: _ThreadCall) -> None:
         with self._lock:
             if len(self._running) >= self.limit:
                 self._waiting.append(call)
@@ -150,7 +160,7 @@ class ToolThreads:
                 return
         self._start(call)
 
-    def _start(self, call: _Call) -> None:
+    def _start(self, call: _ThreadCall) -> None:
         """Start a thread for a call that counts as running."""
         name = f"awaken-tool-{next(_numbers)}"
         # In a list that the thread empties: `Thread` keeps its arguments as long as it runs.
@@ -161,24 +171,24 @@ class ToolThreads:
             with self._lock:
                 self._running.discard(call)
             why = RuntimeError(f"not started: {error}")
-            call.loop.call_soon_threadsafe(call._tell, None, why)
+            call.loop.call_soon_threadsafe(call._settle, None, why)
 
-    def _withdraw(self, call: _Call) -> bool:
-        """Give up a call. Returns `True` if it has not begun; it then never will."""
+    def _withdraw(self, call: _ThreadCall) -> bool:
+        """Abandon a call. Returns `True` if it has not begun; it then never will."""
         with self._lock:
             if call.ended:
                 return False
-            call.given_up = True
+            call.is_abandoned = True
             if not call.begun:
                 if call in self._waiting:
                     self._waiting.remove(call)
                 return True
             self._running.discard(call)
-            self._given_up.add(call)
-            held = len(self._given_up)
+            self._abandoned.add(call)
+            held = len(self._abandoned)
             after = self._next()
         _log.warning(
-            "tool %r was given up, and still holds its thread (%d such calls): it cannot be "
+            "tool %r was abandoned, and still holds its thread (%d such calls): it cannot be "
             "stopped, so another thread may take its place; isolated=True lets it be killed",
             call.tool,
             held,
@@ -187,7 +197,7 @@ class ToolThreads:
             self._start(after)
         return False
 
-    def _next(self) -> _Call | None:
+    def _next(self) -> _ThreadCall | None:
         """The call that has waited longest, or `None` if none may run now. The caller holds the
         lock."""
         if not self._waiting or len(self._running) >= self.limit:
@@ -198,17 +208,17 @@ class ToolThreads:
 
     # -- threads ------------------------------------------------------------------------------
 
-    def _work(self, first: list[_Call]) -> None:
-        call: _Call | None = first.pop()
+    def _work(self, first: list[_ThreadCall]) -> None:
+        call: _ThreadCall | None = first.pop()
         while call is not None:
             with self._lock:
-                call.begun = not call.given_up
+                call.begun = not call.is_abandoned
             if call.begun:
                 call.run()
             with self._lock:
                 call.ended = True
                 self._running.discard(call)
-                self._given_up.discard(call)
+                self._abandoned.discard(call)
                 call = self._next()
                 if call is None:
                     if self._is_closed:
@@ -217,7 +227,7 @@ class ToolThreads:
             if call is None:
                 call = self._wait()
 
-    def _wait(self) -> _Call | None:
+    def _wait(self) -> _ThreadCall | None:
         """The next call handed to an idle thread; `None` if none comes for a while, or the pool is
         closed."""
         try:
@@ -232,9 +242,9 @@ class ToolThreads:
                     return None
 
     def under_way(self) -> list[str]:
-        """The tools whose calls hold a thread now, including calls that were given up."""
+        """The tools whose calls hold a thread now, including abandoned calls."""
         with self._lock:
-            return sorted(call.tool for call in self._running | self._given_up)
+            return sorted(call.tool for call in self._running | self._abandoned)
 
     def waiting(self) -> list[str]:
         """The tools whose calls wait for a thread, in order."""

@@ -13,7 +13,7 @@ from awaken.core.deps import RunInfo
 from awaken.core.tool import ToolEffect
 from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError, ToolIdConflict, ToolsetFailed, describe
-from awaken.tool.function import checked_name, checked_word, is_name, tool_of
+from awaken.tool.function import check_name, is_name, parse_word, tool_of
 from awaken.tool.toolset_tool import SetTool
 
 Tools = Iterable[Tool | Callable[..., Any]]
@@ -27,7 +27,7 @@ log = logging.getLogger("awaken.tool")
 
 
 class _Part(NamedTuple):
-    """The tools of one set: known now, or asked for in each run if there is `ask`.
+    """The tools of one set: the same in every run, or made in each run by `ask`.
 
     `changes` are applied to the tools that `ask` returns. The tools are offered in a run if all
     `conditions` are true for it.
@@ -48,13 +48,13 @@ class _Part(NamedTuple):
         tools = tuple([new for tool in self.tools if (new := change(tool)) is not None])
         return self._replace(tools=tools, changes=(*self.changes, change))
 
-    async def offered(self, run: RunInfo) -> tuple[SetTool, ...]:
+    async def load_tools(self, run: RunInfo) -> tuple[SetTool, ...]:
         for condition in self.conditions:
-            if not await _awaited(condition(run)):
+            if not await _await_if_needed(condition(run)):
                 return ()
         if self.ask is None:
             return self.tools
-        made: Any = await _awaited(self.ask(run))
+        made: Any = await _await_if_needed(self.ask(run))
         if isinstance(made, str) or not isinstance(made, Iterable):
             raise ConfigError(f"it returned {made!r}, not a list of tools")
         part = self._replace(tools=_members(self.set, made), changes=())
@@ -79,7 +79,7 @@ class Toolset:
     """
 
     def __init__(self, name: str, tools: Tools) -> None:
-        self.name = _checked_set(name)
+        self.name = _check_set_name(name)
         self._parts: tuple[_Part, ...] = (_Part(name, _members(name, tools)),)
         _check_unique(self.tools)
 
@@ -95,7 +95,7 @@ class Toolset:
 
     def when(self, condition: Condition) -> Toolset:
         """These tools in runs for which `condition`, a function of the run's `RunInfo`, async or
-        not, returns true, and no tools in other runs. It is asked once in each run."""
+        not, returns true, and no tools in other runs. It is called once in each run."""
         parts = [part._replace(conditions=(*part.conditions, condition)) for part in self._parts]
         return self._of(self.name, parts)
 
@@ -103,10 +103,12 @@ class Toolset:
         """The tools of both sets. A tool that both offer in the same way is there once."""
         if not isinstance(other, Toolset):
             return NotImplemented
-        known, more = self.tools, []
+        existing, more = self.tools, []
         for part in other._parts:
             if not part.is_dynamic:
-                new = [tool for tool in part.tools if not any(tool.is_like(one) for one in known)]
+                new = [
+                    tool for tool in part.tools if not any(tool.is_like(one) for one in existing)
+                ]
                 part = part._replace(tools=tuple(new))
             more.append(part)
         return self._of(f"{self.name}+{other.name}", [*self._parts, *more])
@@ -115,25 +117,28 @@ class Toolset:
 
     def prefixed(self, prefix: str) -> Toolset:
         """The tools under names that begin with `prefix`."""
-        return self._with(lambda tool: tool.changed(id=checked_name(prefix + tool.id)))
+        return self._with(lambda tool: tool.changed(id=check_name(prefix + tool.id)))
 
     def renamed(self, names: Mapping[str, str]) -> Toolset:
         """The tools under other names, by their names so far."""
-        new = {old: checked_name(name) for old, name in names.items()}
+        new = {old: check_name(name) for old, name in names.items()}
         return self._with(
             lambda tool: tool.changed(id=new[tool.id]) if tool.id in new else tool, names
         )
 
     def described(self, texts: Mapping[str, str]) -> Toolset:
         """The tools with other descriptions for the model, by name."""
-        told = dict(texts)
+        descriptions = dict(texts)
         return self._with(
-            lambda tool: tool.changed(description=told[tool.id]) if tool.id in told else tool, told
+            lambda tool: (
+                tool.changed(description=descriptions[tool.id]) if tool.id in descriptions else tool
+            ),
+            descriptions,
         )
 
     def asking(self, *patterns: str) -> Toolset:
-        """The tools, with an approver asked before each call of those that match a pattern; without
-        a pattern, before each call."""
+        """The tools, whose calls ask an approver first; with patterns, only those of matching tools
+        do."""
         chosen = patterns or ("*",)
         return self._with(
             lambda tool: tool.changed(asks=True) if _matches(tool, chosen) else tool, chosen
@@ -141,14 +146,14 @@ class Toolset:
 
     def effects(self, effects: Mapping[str, str]) -> Toolset:
         """The tools with other effects (`read`, `idempotent` or `once`), by pattern: for tools from
-        elsewhere that do not tell. The last pattern that matches counts."""
-        known = {p: checked_word(self.name, "effect", e, ToolEffect) for p, e in effects.items()}
+        elsewhere that do not declare one. The last pattern that matches counts."""
+        parsed = {p: parse_word(self.name, "effect", e, ToolEffect) for p, e in effects.items()}
 
         def change(tool: SetTool) -> SetTool:
-            found = [effect for pattern, effect in known.items() if _matches(tool, (pattern,))]
+            found = [effect for pattern, effect in parsed.items() if _matches(tool, (pattern,))]
             return tool.changed(effect=found[-1]) if found else tool
 
-        return self._with(change, known)
+        return self._with(change, parsed)
 
     def timeout(self, seconds: float) -> Toolset:
         """The tools, with at most that many seconds for a call."""
@@ -156,7 +161,7 @@ class Toolset:
             raise ConfigError(f"toolset {self.name!r}: timeout {seconds!r} is not above 0 seconds")
         return self._with(lambda tool: tool.changed(timeout=seconds))
 
-    # -- what an agent takes ------------------------------------------------------------------
+    # -- the tools for an agent ------------------------------------------------------------------
 
     @property
     def tools(self) -> tuple[SetTool, ...]:
@@ -170,21 +175,21 @@ class Toolset:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether some of the tools are known only when a run begins."""
+        """Whether some of the tools are made when a run begins."""
         return any(part.is_dynamic for part in self._parts)
 
-    async def offered(self, run: RunInfo) -> list[SetTool]:
+    async def load_tools(self, run: RunInfo) -> list[SetTool]:
         """The tools for one run, without those that are the same in every run.
 
         Raises:
-            ToolsetFailed: a function of the set raised, or returned something else than tools.
+            ToolsetFailed: a function of the set raised, or did not return tools.
         """
         offered: list[SetTool] = []
         for part in self._parts:
             if not part.is_dynamic:
                 continue
             try:
-                offered += await part.offered(run)
+                offered += await part.load_tools(run)
             except Exception as error:
                 failed = ToolsetFailed(part.set, describe(error))
                 if part.required:
@@ -199,12 +204,12 @@ class Toolset:
 
     def _with(self, change: Change, named: Iterable[str] = ()) -> Toolset:
         if not self.is_dynamic:
-            known = self.names
+            available = self.names
             for name in named:
-                if not set(name) & set("*?[") and name not in known:
+                if not set(name) & set("*?[") and name not in available:
                     raise ConfigError(
                         f"toolset {self.name!r} has no tool {name!r}: it has "
-                        f"{', '.join(map(repr, known)) or 'none'}"
+                        f"{', '.join(map(repr, available)) or 'none'}"
                     )
         return self._of(self.name, [part.changed(change) for part in self._parts])
 
@@ -223,8 +228,8 @@ def toolset(*, name: str | None = None, required: bool = True) -> Callable[[Tool
 def toolset(fn: Any = None, /, *, name: str | None = None, required: bool = True) -> Any:
     """A set whose tools a function returns for each run, async or not: `@toolset`.
 
-    The function takes a `RunInfo` (user, labels, thread, …). It is asked once when a run begins,
-    and once more when another process takes the run up.
+    The function takes a `RunInfo` (user, labels, thread, …). It is called once when a run
+    begins, and once more when another process recovers the run.
 
     Args:
         name: the name of the set; by default the function's.
@@ -233,30 +238,30 @@ def toolset(fn: Any = None, /, *, name: str | None = None, required: bool = True
     """
     if fn is None:
         return partial(toolset, name=name, required=required)
-    known = _checked_set(str(name or getattr(fn, "__name__", "toolset")))
+    set_name = _check_set_name(str(name or getattr(fn, "__name__", "toolset")))
     try:
         inspect.signature(fn).bind(None)
     except TypeError as error:
-        raise ConfigError(f"toolset {known!r} is a function of the run: {error}") from error
-    return Toolset._of(known, [_Part(known, ask=fn, required=required)])
+        raise ConfigError(f"toolset {set_name!r} is a function of the run: {error}") from error
+    return Toolset._of(set_name, [_Part(set_name, ask=fn, required=required)])
 
 
-async def offered_tools(
-    sets: Iterable[Toolset], run: RunInfo, known: Mapping[str, Tool]
+async def load_toolset_tools(
+    sets: Iterable[Toolset], run: RunInfo, existing: Mapping[str, Tool]
 ) -> dict[str, Tool]:
     """The tools that sets offer in one run, by name and in the order of names.
 
     Raises:
-        ToolsetFailed: a set that is required could not be asked.
-        ToolIdConflict: a name is taken, by another set or by one of the tools `known`.
+        ToolsetFailed: the function of a required set failed.
+        ToolIdConflict: a name is taken, by another set or by one of the `existing` tools.
     """
     found: dict[str, SetTool] = {}
     for one in sets:
-        for tool in await one.offered(run):
+        for tool in await one.load_tools(run):
             other = found.get(tool.id)
             if isinstance(other, SetTool) and tool.is_like(other):
                 continue
-            taken = other or known.get(tool.id)
+            taken = other or existing.get(tool.id)
             if taken is not None:
                 raise ToolIdConflict(
                     tool.id, f"{where_from(taken)} and {where_from(tool)}", in_sets=True
@@ -266,12 +271,12 @@ async def offered_tools(
 
 
 def where_from(tool: Tool) -> str:
-    """Where a tool comes from, for an error."""
+    """The origin of a tool, for an error: its set, or the agent."""
     own = isinstance(tool, SetTool) and tool.set
     return f"toolset {own!r}" if own else "the agent's other tools"
 
 
-def _checked_set(name: str) -> str:
+def _check_set_name(name: str) -> str:
     if not is_name(name):
         raise ConfigError(
             f"{name!r} cannot be a toolset's name: give one of letters, digits, `_`, `-`, `.` and "
@@ -288,9 +293,9 @@ def _members(name: str, tools: Tools) -> tuple[SetTool, ...]:
 
 
 def _check_unique(tools: Iterable[SetTool]) -> None:
-    known: dict[str, SetTool] = {}
+    existing: dict[str, SetTool] = {}
     for tool in tools:
-        other = known.setdefault(tool.id, tool)
+        other = existing.setdefault(tool.id, tool)
         if other is not tool:
             raise ConfigError(
                 f"{where_from(other)} and {where_from(tool)} both have a tool named {tool.id!r}: "
@@ -302,5 +307,5 @@ def _matches(tool: SetTool, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(tool.id, pattern) for pattern in patterns)
 
 
-async def _awaited(answer: Any) -> Any:
+async def _await_if_needed(answer: Any) -> Any:
     return await answer if inspect.isawaitable(answer) else answer

@@ -22,8 +22,8 @@ from awaken.tool.execute import checks_itself
 
 
 class SetTool:
-    """Calls the tool `inner`, which knows nothing of the changes. With `asks`, an approver is asked
-    before each call. It is immutable: `changed` returns another one."""
+    """Calls the tool `inner` under another descriptor. With `asks`, each call first asks an
+    approver. It is immutable: `changed` returns another one."""
 
     def __init__(
         self,
@@ -102,10 +102,10 @@ class SetTool:
             check_approved(self.id, ctx.resume_input)
         output: Any = await self.inner.execute(args, ctx)  # of a custom tool it may be anything
         if not isinstance(output, ToolOutput) or not isinstance(output.result, ToolResult):
-            return output  # type: ignore[no-any-return]  # the caller says what is wrong
+            return output  # type: ignore[no-any-return]  # the caller reports it
         if self.id == self.inner.descriptor().id:
             return output
-        return ToolOutput(self._named(output.result), output.command)
+        return ToolOutput(self._rename_result(output.result), output.command)
 
     def only_asks(self, args: Json, decision: ToolCallResume | None) -> bool:
         if self.asks and decision is None:
@@ -113,19 +113,19 @@ class SetTool:
         return only_asks(self.inner, args, decision)
 
     async def verify(self, ctx: ToolCallContext) -> Any:
-        """What the tool's own `verify` returns; `None` if it has none."""
+        """The result of the tool's own `verify`; `None` if it has none."""
         verify = getattr(self.inner, "verify", None)
         return None if verify is None else await verify(ctx)
 
-    def _named(self, result: ToolResult) -> ToolResult:
-        """The result under this tool's name, and so its question."""
+    def _rename_result(self, result: ToolResult) -> ToolResult:
+        """The result, and its question, under this tool's name."""
         ticket, inner = result.suspension, self.inner.descriptor().name
         if ticket is None or ticket.pending.name != inner:
             return replace(result, tool_name=self.id)
-        asked, pending = ticket.suspension, replace(ticket.pending, name=self.id)
-        if asked.action == f"tool:{inner}":
-            asked = replace(asked, action=f"tool:{self.id}")
-        if asked.message == question_of(inner):
-            asked = replace(asked, message=question_of(self.id))
-        ticket = replace(ticket, suspension=asked, pending=pending)
-        return replace(result, tool_name=self.id, message=asked.message, suspension=ticket)
+        question, pending = ticket.suspension, replace(ticket.pending, name=self.id)
+        if question.action == f"tool:{inner}":
+            question = replace(question, action=f"tool:{self.id}")
+        if question.message == question_of(inner):
+            question = replace(question, message=question_of(self.id))
+        ticket = replace(ticket, suspension=question, pending=pending)
+        return replace(result, tool_name=self.id, message=question.message, suspension=ticket)

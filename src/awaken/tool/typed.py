@@ -57,7 +57,7 @@ class TypedTool(ABC, Generic[A]):
         """The tool's work. Its return value is treated like that of a function tool."""
 
     def descriptor(self) -> ToolDescriptor:
-        return self._described
+        return self._descriptor
 
     def validate_args(self, args: Json) -> A:
         """The arguments as `args_type`; null is read as `{}`.
@@ -76,7 +76,7 @@ class TypedTool(ABC, Generic[A]):
 
     async def execute(self, args: A, ctx: ToolCallContext) -> ToolOutput:
         """Call `run` with the result of `validate_args`, and return its output."""
-        return to_output(self._described.name, await self.run(args, ctx))
+        return to_output(self._descriptor.name, await self.run(args, ctx))
 
     def _own_reader(self) -> ArgumentReader:
         reader: ArgumentReader | None = getattr(type(self), "_reader", None)
@@ -88,7 +88,7 @@ class TypedTool(ABC, Generic[A]):
         return reader
 
     @functools.cached_property
-    def _described(self) -> ToolDescriptor:
+    def _descriptor(self) -> ToolDescriptor:
         tool_id = getattr(self, "tool_id", "")
         if not tool_id:
             raise ConfigError(f"tool class {type(self).__name__!r} has no id: set `tool_id`")

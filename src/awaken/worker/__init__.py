@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from awaken.core.defaults import CANCEL_GRACE, MAX_RUNS
     from awaken.worker.live_runs import ActiveRun, ActiveRuns
     from awaken.worker.request import RequestKind, RunRequest, WhenBusy
-    from awaken.worker.worker import AgentRuntime
+    from awaken.worker.worker import Worker
 
 __all__ = [
     "CANCEL_GRACE",
     "MAX_RUNS",
     "ActiveRun",
     "ActiveRuns",
-    "AgentRuntime",
     "RequestKind",
     "RunRequest",
     "WhenBusy",
+    "Worker",
 ]
 
 lazy_names(
@@ -30,6 +30,6 @@ lazy_names(
         ".live_runs": "ActiveRun ActiveRuns",
         "awaken.core.defaults": "CANCEL_GRACE MAX_RUNS",
         ".request": "RequestKind RunRequest WhenBusy",
-        ".worker": "AgentRuntime",
+        ".worker": "Worker",
     },
 )

@@ -13,7 +13,7 @@ import msgspec
 
 from awaken.clock import Clock
 from awaken.codec import from_json, to_json
-from awaken.core.account import Account, book_key
+from awaken.core.account import Account, ledger_key
 from awaken.core.budget import Amount, Budget, Spending
 from awaken.core.lifecycle import RunStatus
 from awaken.core.profile import ProfileOwner
@@ -99,13 +99,13 @@ class Accounts:
             self._ledgers[root] = ledger
         parts = {root, account} if account.is_part else {root}
         if await ledger.open(*parts, begin=is_spread):
-            root.book = ledger
+            root.ledger = ledger
 
     async def spread(self, run_id: str | None) -> None:
         """Start the ledger of a run's tree. Called before the run starts a task with an agent,
         which another process may continue: from then on, spending is published to the ledger."""
         account = self._accounts.get(run_id or "")
-        if account is not None and account.root.book is None:
+        if account is not None and account.root.ledger is None:
             await self._share(account, is_spread=True)
 
     async def of_run(self, run_id: str | None, resolver: ExecutionResolver) -> Account | None:
@@ -197,7 +197,7 @@ class StoreBudgetLedger:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._key = book_key(root)
+        self._key = ledger_key(root)
         self._accounts = accounts
         self._parts: WeakValueDictionary[str, Account] = WeakValueDictionary()
         self._entries: dict[str, Entry] = {}
@@ -218,7 +218,7 @@ class StoreBudgetLedger:
             return bool(self._version)
 
     async def agree(self, account: Account) -> bool:
-        """Publish this process's reservations, unless `account` is overdrawn; see `Book.agree`."""
+        """See `BudgetLedger.agree`."""
         async with self._writing:
             while True:
                 await self._ensure_read()
@@ -302,7 +302,7 @@ class StoreBudgetLedger:
             if part.is_here:
                 runs, own = tuple(account.name for account in part.chain()), part.own_spending()
                 known = Spending(spent=own.spent.without_time(), granted=own.granted)
-                entries[part.name] = Entry(runs=runs, known=known, aside=part.reserved_here())
+                entries[part.name] = Entry(runs=runs, known=known, aside=part.local_reservations())
         return entries
 
     async def _write(self, entries: dict[str, Entry]) -> bool:

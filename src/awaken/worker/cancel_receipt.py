@@ -16,7 +16,7 @@ from awaken.errors import UnreadableRecord
 from awaken.worker.operations import CancelTargets, finish_cancelled, request_cancel
 from awaken.worker.orphans import has_agent, is_elsewhere, levels
 from awaken.worker.submissions import withdraw
-from awaken.worker.worker import AgentRuntime
+from awaken.worker.worker import Worker
 
 _STOPPED, _FINISHED, _UNKNOWN = (
     CancelOutcome.STOPPED,
@@ -29,7 +29,7 @@ log = logging.getLogger("awaken.runtime")
 
 
 async def cancel_with_receipt(
-    runtime: AgentRuntime, id: str, deadline: float, by: str | None = None
+    runtime: Worker, id: str, deadline: float, by: str | None = None
 ) -> CancelReceipt:
     """Cancel a run and everything it started. After at most `deadline` seconds, returns how each
     of them ended. `by` is the id of the principal that cancels.
@@ -61,7 +61,7 @@ async def cancel_with_receipt(
 class _CancelTree:
     """The runs that a cancel reached, with their threads."""
 
-    def __init__(self, runtime: AgentRuntime, targets: CancelTargets, since: int) -> None:
+    def __init__(self, runtime: Worker, targets: CancelTargets, since: int) -> None:
         self._runtime = runtime
         self._live = targets.live
         self._since = since
@@ -148,7 +148,7 @@ def _list_started_runs(thread_id: str, calls: Sequence[CallEntry]) -> Iterator[s
             yield from (call.key, task_uid(thread_id, call.key))
 
 
-def _run(runtime: AgentRuntime, record: RunRecord) -> CancelItem:
+def _run(runtime: Worker, record: RunRecord) -> CancelItem:
     outcome, note = _run_outcome(runtime, record)
     return CancelItem(
         kind="task" if record.is_task else "run",
@@ -173,7 +173,7 @@ def _name(record: RunRecord) -> str:
     return task.name or task.description or task.task_type
 
 
-def _run_outcome(runtime: AgentRuntime, record: RunRecord) -> tuple[CancelOutcome, str | None]:
+def _run_outcome(runtime: Worker, record: RunRecord) -> tuple[CancelOutcome, str | None]:
     if record.status is not RunStatus.DONE:
         if is_elsewhere(record) and not has_agent(runtime, record):
             return _UNKNOWN, (

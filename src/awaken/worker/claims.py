@@ -17,7 +17,7 @@ from enum import StrEnum
 
 from awaken.clock import Clock, Timer
 from awaken.core.aio.callbacks import Callbacks
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.run import RunRecord
 from awaken.core.store.commits import Fence
@@ -176,7 +176,7 @@ class ThreadClaims:
             pause = min(FIRST_PAUSE * 2 ** min(claim.failures - 1, 10), LONGEST_PAUSE)
             if not isinstance(error, GeneratorExit):
                 self._retry_in(pause, key)
-            if is_ours(error):
+            if is_cancellation(error):
                 raise
             log.warning(
                 "thread %s could not be released: %s; trying again in %g s", thread_id, error, pause

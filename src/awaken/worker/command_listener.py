@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Never
 
-from awaken.core.aio.owned_tasks import OwnedTasks, or_log
+from awaken.core.aio.owned_tasks import OwnedTasks, log_errors
 from awaken.core.store.store import Store
 
 LISTEN_AFTER = 0.05
@@ -78,4 +78,4 @@ class CommandListener:
                 for thread_id in threads:
                     failed = f"cannot notify thread {thread_id} of a command"
                     for callback in tuple(self._subscribers):
-                        await or_log(callback(thread_id), failed, log)
+                        await log_errors(callback(thread_id), failed, log)

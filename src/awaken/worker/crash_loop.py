@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from awaken.backend import remote
-from awaken.core.aio.cancel import first_of
+from awaken.core.aio.cancel import wait_first
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.event import NullEventSink
 from awaken.core.lifecycle import RunStatus
@@ -192,7 +192,7 @@ class CrashLoopGate:
 
     async def _pass_turn_on_progress(self, record: RunRecord) -> None:
         try:
-            await first_of(self.wait_progress(record), asyncio.sleep(PROGRESS_TIMEOUT_SECONDS))
+            await wait_first(self.wait_progress(record), asyncio.sleep(PROGRESS_TIMEOUT_SECONDS))
         finally:
             self._pass_turn(record)
 

@@ -15,7 +15,7 @@ import msgspec
 from awaken.backend.local import map_termination
 from awaken.clock import Clock
 from awaken.codec import Json, dumps_text, from_json
-from awaken.core.aio.cancel import first_of
+from awaken.core.aio.cancel import wait_first
 from awaken.core.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendDelegateRunRequest,
@@ -55,7 +55,7 @@ log = logging.getLogger("awaken.runtime")
 
 
 class RunFunction(Protocol):
-    """Starts a run: `AgentRuntime.run`."""
+    """Starts a run: `Worker.run`."""
 
     def __call__(
         self, request: RunRequest, sink: EventSink, parent_context: ParentContext
@@ -63,7 +63,7 @@ class RunFunction(Protocol):
 
 
 class Delegates:
-    """Runs delegates with `AgentRuntime.run`, like every other run."""
+    """Runs delegates with `Worker.run`, like every other run."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Delegates:
                 return
             left = _time_left(record, self._clock.now_ms())
             expiry = () if left is None else (min(left, LOOK_AT_CLOCK_SECONDS),)
-            await first_of(wait_changed(), *map(self._clock.sleep, expiry))
+            await wait_first(wait_changed(), *map(self._clock.sleep, expiry))
 
     def _is_overdue(self, record: RunRecord) -> bool:
         left = _time_left(record, self._clock.now_ms())

@@ -16,12 +16,12 @@ from awaken.core.tool_context import Tool
 from awaken.errors import ArgumentsRefused, AwakenError
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.tool.execute import parse_arguments
-from awaken.worker.worker import AgentRuntime
+from awaken.worker.worker import Worker
 
 _EDITED = ToolCallResumeMode.PASS_DECISION_TO_TOOL
 
 
-async def check_edits(runtime: AgentRuntime, thread_id: str, decisions: Sequence[Decision]) -> None:
+async def check_edits(runtime: Worker, thread_id: str, decisions: Sequence[Decision]) -> None:
     """Check the edited arguments among answers to tickets of a thread. An answer that fits no open
     ticket is not checked: the store refuses it.
 
@@ -42,7 +42,7 @@ async def check_edits(runtime: AgentRuntime, thread_id: str, decisions: Sequence
             raise ArgumentsRefused(named[0].key, str(error)) from error
 
 
-async def check_edit(runtime: AgentRuntime, ticket: Ticket, arguments: Json) -> None:
+async def check_edit(runtime: Worker, ticket: Ticket, arguments: Json) -> None:
     """Check edited arguments as the tool of a ticket's call does. If its agent is not known here,
     they are checked against the tool's schema, which the ticket keeps.
 
@@ -70,7 +70,7 @@ async def check_edit(runtime: AgentRuntime, ticket: Ticket, arguments: Json) -> 
         parse_arguments(tool, arguments)
 
 
-async def _tool(runtime: AgentRuntime, ticket: Ticket) -> Tool | None:
+async def _tool(runtime: Worker, ticket: Ticket) -> Tool | None:
     """The tool of a ticket's call; `None` if the run's agent has another one here, or none."""
     run = await runtime.store.load_run(ticket.run_id)
     try:

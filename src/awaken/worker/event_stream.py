@@ -25,7 +25,7 @@ from awaken.core.event import (
 from awaken.core.run import AgentRunResult
 from awaken.errors import ConfigError
 from awaken.worker.request import RunRequest
-from awaken.worker.worker import AgentRuntime
+from awaken.worker.worker import Worker
 
 BUFFER = 256
 """How many unread events are buffered before models' and tools' output waits for the reader."""
@@ -138,7 +138,7 @@ class RunEventStream(Generic[R]):
 
     def __init__(
         self,
-        runtime: AgentRuntime,
+        runtime: Worker,
         start: Start[R],
         *,
         check: Callable[[], Awaitable[None]] | None = None,
@@ -248,7 +248,7 @@ class RunEventStream(Generic[R]):
 
 
 def stream_run(
-    runtime: AgentRuntime, request: RunRequest, *, detached: bool = False
+    runtime: Worker, request: RunRequest, *, detached: bool = False
 ) -> RunEventStream[AgentRunResult]:
     """A bounded stream of the events of the request's run."""
     return RunEventStream(runtime, lambda sink: runtime.run(request, sink), detached=detached)

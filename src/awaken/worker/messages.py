@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection
 import msgspec
 
 from awaken.clock import Clock
-from awaken.core.aio.cancel import first_of
+from awaken.core.aio.cancel import wait_first
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.identity import RequestOrigin, RunMode
 from awaken.core.message import Message, MessageMetadata
@@ -82,7 +82,7 @@ class Messages:
             await asyncio.wait([reading])
 
         while not reading.done() and await self._store.is_pending(number):
-            await first_of(wait_changed(), wait_ended())
+            await wait_first(wait_changed(), wait_ended())
 
     async def wake(self, thread_id: str, agents: Collection[str]) -> None:
         """Start a run of one of `agents` in a thread that has a message from another agent but no

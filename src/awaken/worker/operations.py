@@ -33,7 +33,7 @@ from awaken.worker.delegates import orphan_error, parent_of
 from awaken.worker.edited_arguments import check_edits
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.orphans import end_all, end_without_agent, has_agent, is_elsewhere, recover_run
-from awaken.worker.worker import AgentRuntime
+from awaken.worker.worker import Worker
 
 _MAX_RESULTS = 1000
 log = logging.getLogger("awaken.runtime")
@@ -47,7 +47,7 @@ class RunLocation(msgspec.Struct, frozen=True, gc=False):
     owner: str | None
 
 
-async def find(runtime: AgentRuntime, id: str) -> RunLocation | None:
+async def find(runtime: Worker, id: str) -> RunLocation | None:
     """Find the run of a run or thread id. Returns `None` if the id is unknown, or if it names a
     thread and also a run of another thread. If a thread cannot be read, its run may be missing.
 
@@ -66,7 +66,7 @@ async def find(runtime: AgentRuntime, id: str) -> RunLocation | None:
         return RunLocation(thread.id, next(iter(runs), None), thread.owner)
 
 
-async def _find(runtime: AgentRuntime, id: str) -> RunLocation | None:
+async def _find(runtime: Worker, id: str) -> RunLocation | None:
     context = await runtime.store.load_context(id, tail=0)
     record = await runtime.store.load_run(id)
     if context is not None and record is not None and record.thread_id != id:
@@ -87,7 +87,7 @@ def _is_open(run: RunRecord | None) -> bool:
     return run is not None and run.status is not RunStatus.DONE
 
 
-async def cancel(runtime: AgentRuntime, id: str) -> bool:
+async def cancel(runtime: Worker, id: str) -> bool:
     """Cancel a run by its run or thread id, and everything it started. Runs without an owner are
     ended here. Returns false if none of them is open."""
     targets = await request_cancel(runtime, id)
@@ -107,7 +107,7 @@ class CancelTargets(msgspec.Struct, frozen=True):
         return self.live is not None or bool(self.threads)
 
 
-async def request_cancel(runtime: AgentRuntime, id: str, by: str | None = None) -> CancelTargets:
+async def request_cancel(runtime: Worker, id: str, by: str | None = None) -> CancelTargets:
     """Send a cancel to a run, by its run or thread id, and to everything it started. A run that has
     ended may have left delegates or tasks open. The result is false if none of them is open. `by`
     is the id of the principal that cancels.
@@ -128,7 +128,7 @@ async def request_cancel(runtime: AgentRuntime, id: str, by: str | None = None) 
     return CancelTargets(run, live, threads)
 
 
-async def _has_progressed(runtime: AgentRuntime, id: str, run: RunRecord | None) -> bool:
+async def _has_progressed(runtime: Worker, id: str, run: RunRecord | None) -> bool:
     """Whether `id` names a run that has ended while its thread has another run open."""
     if run is None or _is_open(run) or id != run.run_id:
         return False
@@ -136,14 +136,14 @@ async def _has_progressed(runtime: AgentRuntime, id: str, run: RunRecord | None)
     return thread is not None and thread.open_run_id is not None
 
 
-async def finish_cancelled(runtime: AgentRuntime, targets: CancelTargets) -> None:
+async def finish_cancelled(runtime: Worker, targets: CancelTargets) -> None:
     """End the cancelled runs that have no owner."""
     await end_all(runtime, targets.threads)
     if _is_open(targets.run):
         await _deny_questions(runtime, targets.run)
 
 
-async def _deny_questions(runtime: AgentRuntime, run: RunRecord | None) -> None:
+async def _deny_questions(runtime: Worker, run: RunRecord | None) -> None:
     """Deny the questions that the parent run asks for a cancelled delegate, so that the parent
     goes on."""
     parent = await parent_of(runtime.store, run)
@@ -172,7 +172,7 @@ async def descendants(store: Store, thread_id: str) -> list[Thread]:
         query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
-async def send(runtime: AgentRuntime, id: str, messages: Sequence[Message]) -> bool:
+async def send(runtime: Worker, id: str, messages: Sequence[Message]) -> bool:
     """Send messages to a run that has an owner; the model reads them at its next step.
 
     If the run ends before it reads them, the thread's next run does. Returns false if no process
@@ -190,7 +190,7 @@ async def send(runtime: AgentRuntime, id: str, messages: Sequence[Message]) -> b
     return True
 
 
-async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) -> RunLocation:
+async def decide(runtime: Worker, id: str, decisions: Sequence[Decision]) -> RunLocation:
     """Answer tickets of a run, all or none, and tell the run's owner. Returns where the run is now.
 
     Raises:
@@ -231,7 +231,7 @@ def _is_orphan(run: RunRecord) -> bool:
 
 
 async def _map_to_parent(
-    runtime: AgentRuntime, run: RunRecord, parent: RunRecord, decisions: Sequence[Decision]
+    runtime: Worker, run: RunRecord, parent: RunRecord, decisions: Sequence[Decision]
 ) -> list[Decision]:
     """Translate answers to a delegate's tickets into answers to its parent's tickets for the same
     questions.
@@ -269,7 +269,7 @@ async def _map_to_parent(
     return above
 
 
-async def list_recoverable(runtime: AgentRuntime) -> list[RunRecord]:
+async def list_recoverable(runtime: Worker) -> list[RunRecord]:
     """The runs and background tasks without an owner that this runtime should resume."""
     found: list[RunRecord] = []
     for record in await runtime.store.list_interrupted(now_ms=expiry_cutoff_ms(runtime)):
@@ -284,13 +284,13 @@ async def list_recoverable(runtime: AgentRuntime) -> list[RunRecord]:
     return found
 
 
-def expiry_cutoff_ms(runtime: AgentRuntime) -> int:
+def expiry_cutoff_ms(runtime: Worker) -> int:
     """The time before which a question's deadline counts as missed. It is a little before now,
     because an answer given in time may still be on its way."""
     return runtime.clock.now_ms() - EXPIRY_GRACE_MS
 
 
-async def should_recover(runtime: AgentRuntime, record: RunRecord) -> bool:
+async def should_recover(runtime: Worker, record: RunRecord) -> bool:
     """Whether this runtime should resume a run, or task, that the store lists as interrupted.
 
     A delegate is resumed by its parent run while that is open. A run that only has to end does not
@@ -316,7 +316,7 @@ async def should_recover(runtime: AgentRuntime, record: RunRecord) -> bool:
     return False
 
 
-def _skip_reason(runtime: AgentRuntime, record: RunRecord) -> str | None:
+def _skip_reason(runtime: Worker, record: RunRecord) -> str | None:
     """Why this runtime cannot resume a run: it does not have its agent, or cannot make its
     dependencies. Returns `None` if it can."""
     agent_id = agent_of(record)
@@ -328,14 +328,14 @@ def _skip_reason(runtime: AgentRuntime, record: RunRecord) -> str | None:
     return runtime.deps.refusal_reason(agent_id, run_of(record))
 
 
-async def _must_end(runtime: AgentRuntime, run: RunRecord) -> bool:
+async def _must_end(runtime: Worker, run: RunRecord) -> bool:
     """Whether a run without an owner was cancelled, or is a delegate whose parent has ended."""
     if run.is_delegated and await parent_of(runtime.store, run) is None:
         return True
     return await _is_cancelled(runtime, run)
 
 
-async def _is_cancelled(runtime: AgentRuntime, run: RunRecord) -> bool:
+async def _is_cancelled(runtime: Worker, run: RunRecord) -> bool:
     return any(
         command.kind is CommandKind.CANCEL and command.run_id in (None, run.run_id)
         for command in await runtime.store.load_commands(run.thread_id)
@@ -352,13 +352,13 @@ def run_of(record: RunRecord) -> str:
     return (record.parent_run_id or "") if record.is_task else record.run_id
 
 
-async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:
+async def _is_left_to_parent(runtime: Worker, run: RunRecord) -> bool:
     if await parent_of(runtime.store, run) is None:
         return False
     return not await _is_cancelled(runtime, run)
 
 
-async def _has_only_messages(runtime: AgentRuntime, run: RunRecord, now_ms: int) -> bool:
+async def _has_only_messages(runtime: Worker, run: RunRecord, now_ms: int) -> bool:
     """Whether a run that waits for answers has only messages waiting. They do not resume it; it
     reads them once it is answered."""
     tickets = run.waiting.tickets if run.waiting is not None else ()
@@ -371,7 +371,7 @@ async def _has_only_messages(runtime: AgentRuntime, run: RunRecord, now_ms: int)
     )
 
 
-async def recover_task(runtime: AgentRuntime, record: RunRecord) -> None:
+async def recover_task(runtime: Worker, record: RunRecord) -> None:
     """Resume a background task that has no owner, or end it if it cannot be resumed."""
     try:
         await runtime.tasks.recover(record)
@@ -385,7 +385,7 @@ async def recover_task(runtime: AgentRuntime, record: RunRecord) -> None:
 
 
 async def continue_run(
-    runtime: AgentRuntime, run: RunRecord, sink: EventSink | None = None
+    runtime: Worker, run: RunRecord, sink: EventSink | None = None
 ) -> AgentRunResult:
     """Resume a run from its last commit, with the thread's last active agent. A cancelled run whose
     agent is not registered here is only ended.

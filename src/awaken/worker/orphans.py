@@ -26,7 +26,7 @@ from awaken.errors import (
 )
 from awaken.plugin.resolved_agent import ResolvedAgent
 from awaken.worker.request import RunRequest
-from awaken.worker.worker import AgentRuntime
+from awaken.worker.worker import Worker
 
 AT_ONCE = 16
 log = logging.getLogger("awaken.runtime")
@@ -37,12 +37,12 @@ def is_elsewhere(run: RunRecord) -> bool:
     return run.request is not None and run.request.backend is not None
 
 
-def has_agent(runtime: AgentRuntime, run: RunRecord) -> bool:
+def has_agent(runtime: Worker, run: RunRecord) -> bool:
     return run.agent_id in runtime.registry.snapshot().agent_ids()
 
 
 async def recover_run(
-    runtime: AgentRuntime,
+    runtime: Worker,
     run: RunRecord,
     sink: EventSink | None = None,
     *,
@@ -80,7 +80,7 @@ async def recover_run(
         raise
 
 
-async def end_all(runtime: AgentRuntime, threads: Sequence[Thread]) -> None:
+async def end_all(runtime: Worker, threads: Sequence[Thread]) -> None:
     """End the open runs of cancelled threads. Runs that have an owner end there; those that cannot
     be read are left, with their cancels, until they can.
 
@@ -122,7 +122,7 @@ def levels(threads: Sequence[Thread]) -> list[list[Thread]]:
     return found
 
 
-async def _end_one(runtime: AgentRuntime, thread: Thread) -> None:
+async def _end_one(runtime: Worker, thread: Thread) -> None:
     if thread.id in runtime.pending_commits:
         await runtime.pending_commits.retry(thread.id)
         if thread.id in runtime.pending_commits:
@@ -134,7 +134,7 @@ async def _end_one(runtime: AgentRuntime, thread: Thread) -> None:
         await end_cancelled(runtime, run)
 
 
-async def end_cancelled(runtime: AgentRuntime, run: RunRecord) -> None:
+async def end_cancelled(runtime: Worker, run: RunRecord) -> None:
     """End a cancelled run that has no owner: it is resumed, and reads its waiting cancel command.
 
     A run on a backend whose agent is not registered here is left to a process that has the agent.
@@ -159,14 +159,14 @@ async def end_cancelled(runtime: AgentRuntime, run: RunRecord) -> None:
 # -- agents that are not registered here ------------------------------------------------------
 
 
-async def end_without_agent(runtime: AgentRuntime, run: RunRecord) -> AgentRunResult:
+async def end_without_agent(runtime: Worker, run: RunRecord) -> AgentRunResult:
     """End a cancelled run with a stand-in for its agent.
 
     Raises:
         ThreadAlreadyRunning: another process owns the run, or has ended it meanwhile.
     """
     registry: RegistryHandle[ExecutionResolver] = RegistryHandle(_StandInResolver(run.agent_id))
-    stand_in = AgentRuntime(
+    stand_in = Worker(
         registry,
         runtime.store,
         clock=runtime.clock,

@@ -17,8 +17,8 @@ from awaken.core.state.run_keys import CONTEXT_WINDOW
 from awaken.core.store.store import Store
 from awaken.core.store.threads import ThreadContext
 from awaken.core.thread import Thread
-from awaken.core.thread_ids import Place, place_of
-from awaken.core.window import shortened
+from awaken.core.thread_ids import parse_family
+from awaken.core.window import shorten_message
 from awaken.engine.context_window import compactor_of, counter_of, policy_of
 from awaken.errors import ResolveError, ResolveFailed, ThreadBusy
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
@@ -91,8 +91,9 @@ async def resolve_and_read(
 
 def _new_thread(request: RunRequest, parent: Thread | None) -> Thread:
     """The thread that the request's first commit will create."""
-    place = place_of(request.thread_id) if parent is None else Place(parent.scope, parent.family)
-    return Thread(id=request.thread_id, scope=place.scope, family=place.family)
+    own = parse_family(request.thread_id)
+    scope, family = own if parent is None else (parent.scope, parent.family)
+    return Thread(id=request.thread_id, scope=scope, family=family)
 
 
 class _LogWindow:
@@ -148,7 +149,7 @@ class _LogWindow:
         known = context.thread_state.extensions.get(CONTEXT_WINDOW.name)
         factor = CONTEXT_WINDOW.load(known).factor if known is not None else 1.0
         for message in messages:
-            self._tokens += self._counter.message(shortened(message)) * factor
+            self._tokens += self._counter.message(shorten_message(message)) * factor
             if message.metadata is not None and message.metadata.compaction is not None:
                 self._covered = max(self._covered, message.metadata.compaction.to_seq)
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from awaken.core.aio.cancel import first_of
-from awaken.core.aio.owned_tasks import OwnedTasks, log_error, or_log
+from awaken.core.aio.cancel import wait_first
+from awaken.core.aio.owned_tasks import OwnedTasks, log_error, log_errors
 from awaken.core.defaults import CANCEL_GRACE
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import AgentRunResult, RunRecord
@@ -37,10 +37,10 @@ from awaken.worker.crash_loop import (
 )
 from awaken.worker.live_runs import ActiveRun
 from awaken.worker.orphans import recover_run
-from awaken.worker.worker import AgentRuntime
+from awaken.worker.worker import Worker
 
 MAX_SINGLE_LOOKUPS = 10
-"""Up to this many threads with news are searched one by one; for more, the whole store is."""
+"""Up to this many ready threads are looked at one by one; for more, the whole store is searched."""
 ATTEMPTS = 3
 """After this many failed attempts to resume a run, callers that wait for it get an error."""
 RETRY_SECONDS = 5.0
@@ -75,13 +75,13 @@ class Recovery:
     """Resumes abandoned runs, each in one asyncio task at a time. After each failed attempt the
     pause before the next one is longer.
 
-    Without `start`, it resumes only runs that wait for their background tasks, when those have
-    news.
+    Without `start`, it resumes only runs that wait for their background tasks, when one of those
+    has reported.
     """
 
-    def __init__(self, engine: AgentRuntime) -> None:
+    def __init__(self, engine: Worker) -> None:
         self._engine = engine
-        self._room = asyncio.Semaphore(engine.max_runs)
+        self._slots = asyncio.Semaphore(engine.max_runs)
         self._crash_loop_gate = CrashLoopGate(engine.store, engine.owned)
         self._threads: dict[str, str] = {}
         self.at_work: dict[asyncio.Task[Any], str] = {}
@@ -90,16 +90,16 @@ class Recovery:
         self._watching = OwnedTasks(log)
         self._next_search_at = 0.0
         self._sending: asyncio.Task[None] | None = None
-        self._told: set[str] = set()
-        self._unattended: set[str] = set()
-        self._news = asyncio.Event()
-        self._callers_own: set[str] = set()
+        self._ready: set[str] = set()
+        """Threads that may have something to do: to look at next."""
+        self._is_due = asyncio.Event()
+        self._excluded: set[str] = set()
         self._is_full = False
         self._claiming = asyncio.Lock()
         self._claimed: dict[str, Fence] = {}
         """The claims for runs whose task has not got to them yet, by run."""
-        self._again: set[str] = set()
-        """Threads to look at again when the task that resumes a run of them has ended."""
+        self._ready_later: set[str] = set()
+        """Threads to look at when the task that resumes a run of them has ended."""
         self._unsubscribe = engine.unattended.subscribe(self._enqueue)
         self._unsubscribe_changes: Callable[[], None] = lambda: None
 
@@ -117,13 +117,13 @@ class Recovery:
         return runs
 
     async def resume(
-        self, thread: str | None = None, *, beyond_room: bool = True
+        self, thread: str | None = None, *, wait_for_slot: bool = True
     ) -> list[ResumedRun]:
         """Resume the abandoned runs and tasks of one thread, or of all. Returns the resumed runs.
 
         Args:
-            beyond_room: runs for which there is no room now wait for it here. Otherwise they are
-                left to other processes, or to a later search.
+            wait_for_slot: runs that are over the limit of live runs wait here for their turn.
+                Otherwise they are left to other processes, or to a later search.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -138,16 +138,16 @@ class Recovery:
             await engine.pending_commits.retry(thread)
         now_ms = operations.expiry_cutoff_ms(engine)
         found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
-        room = len(found) if beyond_room else engine.max_runs - len(self._busy())
+        slots = len(found) if wait_for_slot else engine.max_runs - len(self._busy())
         for record in sorted(found, key=most_takeovers_first):
-            # A single thread is searched because it has news, after which an attempt may succeed.
+            # A single thread is searched because a command came: now an attempt may succeed.
             if thread is None and self._is_delayed(record.run_id):
                 continue
-            if room <= 0 and not record.is_task:
+            if slots <= 0 and not record.is_task:
                 self._is_full = True
                 continue
             resumed = await self._try_resume(record)
-            room -= len(resumed)
+            slots -= len(resumed)
             runs.extend(resumed)
         return runs
 
@@ -158,7 +158,7 @@ class Recovery:
         await self._engine.claims.release_again()
 
     async def _claim_next(self) -> list[ResumedRun]:
-        """Claim and resume as many runs as this runtime has room for."""
+        """Claim and resume runs up to this runtime's limit of live runs."""
         async with self._claiming:
             return await self._claim_and_recover()
 
@@ -237,11 +237,11 @@ class Recovery:
     async def _is_at_work(self, thread_id: str) -> bool:
         """Whether a run of the thread is live here, or is being resumed.
 
-        That run may have read the store before the news for which the thread is looked at, and may
-        be about to end: the thread is then looked at again when it has ended.
+        That run may have read the store before the command came for which the thread is looked at,
+        and may be about to end: the thread is then looked at again when it has ended.
         """
         if thread_id in self._threads.values():
-            self._again.add(thread_id)
+            self._ready_later.add(thread_id)
             return True
         return await self._engine.on_command(thread_id)
 
@@ -317,51 +317,47 @@ class Recovery:
 
     def exclude_thread(self, thread: str | None) -> None:
         """Without `start`: do not resume the run of this thread (of any thread, if `None`) when its
-        background tasks have news. The caller resumes it."""
+        background tasks report. The caller resumes it."""
         if thread is None:
             self._unsubscribe()
         else:
-            self._callers_own.add(thread)
+            self._excluded.add(thread)
 
     async def on_command(self, thread_id: str) -> None:
-        """Take a thread in which commands wait. The watching task handles it soon."""
-        self._told.add(thread_id)
-        self._news.set()
+        """Look at a thread in which commands wait, soon."""
+        self._ready.add(thread_id)
+        self._is_due.set()
 
     def _enqueue(self, thread_id: str) -> None:
-        """Take a thread whose run is not live here and for which a command may wait. It is handled
-        soon."""
+        """Look, soon, at a thread that has no live run here and for which a command may wait."""
         if self._is_started:
-            self._unattended.add(thread_id)
-            self._news.set()
-        elif not self._engine.closed and thread_id not in self._callers_own:
+            self._ready.add(thread_id)
+            self._is_due.set()
+        elif not self._engine.closed and thread_id not in self._excluded:
             self._work_on(thread_id, self._resume_own(thread_id))
 
     def _on_run_changed(self, run: ActiveRun) -> None:
-        """Look for further runs when one has ended, if there was no room for them before."""
+        """Look for further runs when one has ended, if this runtime was at its limit before."""
         if run.has_ended and self._is_full:
-            self._news.set()
+            self._is_due.set()
 
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
-        # These were told before this task started, or taken by an attempt that failed.
-        self._told |= await list_waiting_threads(self._engine.store)
-        self._news.set()
+        # Commands that came before this task started, or during an attempt that failed.
+        self._ready |= await list_waiting_threads(self._engine.store)
+        self._is_due.set()
         while True:
-            await self._wait_for_news(self._next_search_at - loop.time())
-            told, self._told = self._told, set()
-            threads, self._unattended = self._unattended, set()
-            self._news.clear()
-            threads.update(
-                [thread_id for thread_id in told if not await self._passed_to_live_run(thread_id)]
-            )
+            await self._wait_due(self._next_search_at - loop.time())
+            self._is_due.clear()
+            ready, self._ready = self._ready, set()
+            threads = [each for each in ready if not await self._passes_to_live_run(each)]
             if loop.time() >= self._next_search_at or len(threads) > MAX_SINGLE_LOOKUPS:
                 await self._search_store()
                 self._next_search_at = loop.time() + self._search_interval
             else:
                 await self._claim_next()
                 for thread_id in threads:
-                    await or_log(self.resume(thread_id), _unread_warning(thread_id), log)
+                    await log_errors(self.resume(thread_id), _unread_warning(thread_id), log)
             await self._start_woken_runs(threads)
 
     async def _search_store(self) -> None:
@@ -372,19 +368,21 @@ class Recovery:
             at_ms=engine.clock.now_ms(), overdue_ms=operations.expiry_cutoff_ms(engine)
         ):
             self._send_outboxes()
-            await self.resume(beyond_room=False)
+            await self.resume(wait_for_slot=False)
 
-    async def _wait_for_news(self, timeout: float) -> None:
+    async def _wait_due(self, timeout: float) -> None:
+        """Wait until a thread is ready, a run may be claimed again, or the next search is due."""
         try:
             async with asyncio.timeout(timeout):
-                await self._news.wait()
+                await self._is_due.wait()
         except TimeoutError:
             return
 
-    async def _passed_to_live_run(self, thread_id: str) -> bool:
-        """Whether a run of the thread is live here. It gets the thread's commands."""
-        heard = await or_log(self._engine.on_command(thread_id), _unread_warning(thread_id), log)
-        return heard is not False
+    async def _passes_to_live_run(self, thread_id: str) -> bool:
+        """Pass the thread's commands to its live run; false if no run of it is live here."""
+        passing = self._engine.on_command(thread_id)
+        is_live = await log_errors(passing, _unread_warning(thread_id), log)
+        return is_live is not False
 
     async def _start_woken_runs(self, threads: Iterable[str]) -> None:
         """Start runs in threads without an open run to which other agents have sent messages, and
@@ -395,7 +393,7 @@ class Recovery:
             async with asyncio.TaskGroup() as group:
                 for thread_id in threads:
                     waking = self._start_woken_run(thread_id, agents)
-                    group.create_task(or_log(waking, f"cannot wake thread {thread_id}", log))
+                    group.create_task(log_errors(waking, f"cannot wake thread {thread_id}", log))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None  # the store does not answer
 
@@ -437,7 +435,7 @@ class Recovery:
     # -- runs ---------------------------------------------------------------------------------
 
     def _start_recovery(self, record: RunRecord) -> ResumedRun:
-        task = self._work_on(record.thread_id, self._recover_in_room(record))
+        task = self._work_on(record.thread_id, self._recover_in_slot(record))
         self._hold(record, task)
         return ResumedRun(record, task)
 
@@ -445,16 +443,16 @@ class Recovery:
         """Mark the record's run or background task as being resumed until `task` has ended."""
         self._threads[record.run_id] = record.thread_id
 
-        def ended(task: asyncio.Task[Any]) -> None:
+        def on_end(task: asyncio.Task[Any]) -> None:
             self._threads.pop(record.run_id, None)
-            if record.thread_id in self._again:
-                self._again.discard(record.thread_id)
+            if record.thread_id in self._ready_later:
+                self._ready_later.discard(record.thread_id)
                 self._enqueue(record.thread_id)
             # The error was logged; asyncio need not report that no caller has awaited it.
             if not task.cancelled():
                 task.exception()
 
-        task.add_done_callback(ended)
+        task.add_done_callback(on_end)
 
     async def _recover_in_turn(self, record: RunRecord) -> None:
         """Resume a background task that may be in a crash loop, when its turn comes. The next one
@@ -470,10 +468,10 @@ class Recovery:
                 return
             self._failures.pop(record.run_id, None)
             progress = self._crash_loop_gate.wait_progress(record)
-            await first_of(progress, asyncio.sleep(PROGRESS_TIMEOUT_SECONDS))
+            await wait_first(progress, asyncio.sleep(PROGRESS_TIMEOUT_SECONDS))
 
-    async def _recover_in_room(self, record: RunRecord) -> AgentRunResult:
-        async with self._crash_loop_gate.turn(record), self._room:
+    async def _recover_in_slot(self, record: RunRecord) -> AgentRunResult:
+        async with self._crash_loop_gate.turn(record), self._slots:
             try:
                 result = await self._run(record)
             except RunLeft:

@@ -10,7 +10,7 @@ import msgspec
 from awaken.core.deps import RunDeps
 from awaken.core.identity import RunMode
 from awaken.core.store.commands import RunInput
-from awaken.core.suspension import signed
+from awaken.core.suspension import sign_decisions
 from awaken.core.thread import check_labels
 from awaken.errors import ConfigError
 
@@ -88,7 +88,7 @@ class RunRequest(RunInput, frozen=True, kw_only=True):
         another one."""
         if self.principal is None or not self.decisions:
             return self
-        decisions = signed(self.decisions, self.principal.id)
+        decisions = sign_decisions(self.decisions, self.principal.id)
         return msgspec.structs.replace(self, decisions=decisions)
 
     @property

@@ -12,13 +12,13 @@ import threading
 from collections.abc import Iterable
 
 from awaken.clock import Clock
-from awaken.core.aio.cancel import CancellationToken, is_ours
+from awaken.core.aio.cancel import CancellationToken, is_cancellation
 from awaken.core.aio.owned_tasks import OwnedTasks
 from awaken.core.defaults import CANCEL_GRACE
 from awaken.core.run import AgentRunResult
 from awaken.core.store.store import Store
 from awaken.errors import ConfigError, HookFailed
-from awaken.plugin.hook import Closes
+from awaken.plugin.hook import SupportsClose
 from awaken.tool.thread_pool import ToolThreads
 from awaken.worker.claims import ThreadClaims
 from awaken.worker.command_listener import CommandListener
@@ -134,7 +134,7 @@ async def wait_or_cancel(runs: Iterable[ActiveRun], grace: float) -> None:
             _, stuck = await asyncio.wait(stuck, timeout=CANCEL_GRACE)
 
 
-async def close_plugins(plugins: Iterable[Closes], *, leave: bool) -> HookFailed | None:
+async def close_plugins(plugins: Iterable[SupportsClose], *, leave: bool) -> HookFailed | None:
     """Close every plugin, also after one has failed. Returns the first failure, else `None`."""
     first: HookFailed | None = None
     for plugin in plugins:
@@ -142,7 +142,7 @@ async def close_plugins(plugins: Iterable[Closes], *, leave: bool) -> HookFailed
         try:
             await plugin.close(leave=leave)
         except BaseException as error:
-            if is_ours(error):
+            if is_cancellation(error):
                 raise
             log.exception("plugin %r could not be closed", name)
             if first is None:

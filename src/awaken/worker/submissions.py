@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from awaken.core.aio.owned_tasks import or_log
+from awaken.core.aio.owned_tasks import log_errors
 from awaken.core.event import RunEvent, RunFinish, RunStart
 from awaken.core.lifecycle import CANCELLED, Failed, RunStatus, StartCause, TerminationReason
 from awaken.core.run import AgentRunResult, RunRecord
@@ -23,12 +23,12 @@ from awaken.errors import (
     ThreadOwned,
 )
 from awaken.worker.request import RunRequest
-from awaken.worker.worker import AgentRuntime
+from awaken.worker.worker import Worker
 
 log = logging.getLogger("awaken.runtime")
 
 
-async def start(engine: AgentRuntime, record: RunRecord, fence: Fence) -> AgentRunResult:
+async def start(engine: Worker, record: RunRecord, fence: Fence) -> AgentRunResult:
     """Start a submitted run whose thread this process has claimed.
 
     A submission whose agent cannot run at all, because its model is unknown or has no price for a
@@ -59,7 +59,7 @@ async def start(engine: AgentRuntime, record: RunRecord, fence: Fence) -> AgentR
 
 
 async def _end_unstarted(
-    engine: AgentRuntime, command: ThreadCommand, submission: Submission, error: Exception
+    engine: Worker, command: ThreadCommand, submission: Submission, error: Exception
 ) -> None:
     """End a submitted run as failed, if it has not started."""
     thread_id = submission.thread_id
@@ -80,7 +80,7 @@ async def _end_unstarted(
 
 
 async def _commit_unstarted(
-    engine: AgentRuntime,
+    engine: Worker,
     command: ThreadCommand,
     submission: Submission,
     error: Exception,
@@ -124,7 +124,7 @@ def request_of(submission: Submission) -> RunRequest:
     )
 
 
-async def withdraw(engine: AgentRuntime, run_id: str, by: str | None = None) -> RunRecord | None:
+async def withdraw(engine: Worker, run_id: str, by: str | None = None) -> RunRecord | None:
     """Cancel a submitted run that has not started; `by` is the id of the principal that cancels.
     Returns its record, or `None` if there is no such run, or if its thread's owner is starting it
     and gets the cancel."""
@@ -139,11 +139,11 @@ async def withdraw(engine: AgentRuntime, run_id: str, by: str | None = None) -> 
     record = await engine.store.load_run(run_id)
     if record is None or record.status is not RunStatus.DONE:
         return None
-    await or_log(write_ends(engine, thread_id), f"run {run_id} has no events yet", log)
+    await log_errors(write_ends(engine, thread_id), f"run {run_id} has no events yet", log)
     return record
 
 
-async def write_ends(engine: AgentRuntime, thread_id: str) -> None:
+async def write_ends(engine: Worker, thread_id: str) -> None:
     """Write the start and the end of the thread's submitted runs that were cancelled before they
     started. Their cancels wait in the thread until then.
 
@@ -184,7 +184,7 @@ async def _list_unstarted_cancels(
 
 
 async def _end_of(
-    engine: AgentRuntime, fence: Fence, record: RunRecord | None, command_id: int
+    engine: Worker, fence: Fence, record: RunRecord | None, command_id: int
 ) -> ThreadCommit:
     """The commit with the events of a run that was cancelled before it started. If there is no such
     run, it only drops the cancel."""

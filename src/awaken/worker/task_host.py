@@ -24,7 +24,7 @@ from awaken.worker.crash_loop import add_takeover
 from awaken.worker.live_runs import ActiveRun
 
 if TYPE_CHECKING:
-    from awaken.worker.worker import AgentRuntime
+    from awaken.worker.worker import Worker
 
 
 class WorkerTaskHost:
@@ -34,7 +34,7 @@ class WorkerTaskHost:
     import it.
     """
 
-    def __init__(self, worker: AgentRuntime, make_journal: MakeTaskJournal) -> None:
+    def __init__(self, worker: Worker, make_journal: MakeTaskJournal) -> None:
         self._worker = worker
         self._active, self._claims = worker.active, worker.claims
         self.make_journal = make_journal

@@ -1,4 +1,4 @@
-"""`AgentRuntime`: takes requests, claims their threads, and runs their agents.
+"""`Worker`: takes requests, claims their threads, and runs their agents.
 
 `error_for_caller` translates the errors of a run's task for the caller of the run.
 """
@@ -19,8 +19,8 @@ from awaken.backend import remote
 from awaken.backend.dispatch import validate_root_execution_request
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.core.aio.callbacks import Callbacks
-from awaken.core.aio.cancel import interruptible, is_ours
-from awaken.core.aio.owned_tasks import OwnedTasks, start_task, when_ended
+from awaken.core.aio.cancel import interruptible, is_cancellation
+from awaken.core.aio.owned_tasks import OwnedTasks, start_task, wait_task
 from awaken.core.backend import BackendLoopError, ExecutionBackendError
 from awaken.core.blobs import RunBlobs, blobs_of
 from awaken.core.bus import LiveBus
@@ -90,8 +90,8 @@ RESOLVER: ContextVar[ExecutionResolver | None] = ContextVar("awaken_resolver", d
 _NO_SINK, _NO_PARENT = NullEventSink(), ParentContext()
 
 
-class AgentRuntime(Stopping):
-    """Runs agents; each thread has at most one live run.
+class Worker(Stopping):
+    """Claims the threads of requests and runs their agents. Each thread has at most one live run.
 
     Subscribers of `waited` are called with the seconds from the submission of a run, or the time
     that it names, to its start here; those of `taken_over` with each claim on a thread whose owner
@@ -186,7 +186,7 @@ class AgentRuntime(Stopping):
             self._drive(request, slot, sink or _NO_SINK, parent_context or _NO_PARENT, fence)
         )
         try:
-            await when_ended(task)
+            await wait_task(task)
             return task.result()
         except asyncio.CancelledError:
             if not task.done():
@@ -351,7 +351,7 @@ class AgentRuntime(Stopping):
 
         A run that ends releases its thread with its last commit; a failed one may not have.
         """
-        if isinstance(error, GeneratorExit) and is_ours(error):
+        if isinstance(error, GeneratorExit) and is_cancellation(error):
             self.claims.drop(fence)
             return  # the coroutine is being closed and must not await
         if commits:
@@ -540,7 +540,7 @@ def error_for_caller(error: BaseException) -> BaseException:
     failure: AwakenError
     if isinstance(error, ExecutionBackendError):
         failure = ResolveFailed(error.message)
-    elif isinstance(error, Exception) or is_ours(error):
+    elif isinstance(error, Exception) or is_cancellation(error):
         return error
     else:
         failure = RuntimeFailed(f"{type(error).__name__}: {describe(error)}")

@@ -84,17 +84,17 @@ class Agent(AgentExecutor):
 
     async def _answered(self, task: TaskUpdater, text: str) -> None:
         if text.startswith("ask"):
-            await task.requires_input(_said(text.removeprefix("ask ")))
+            await task.requires_input(_agent_message(text.removeprefix("ask ")))
             return
         await task.add_artifact([new_text_part(f"thanks for {text}")])
         await task.complete()
 
     async def _complete(self, task: TaskUpdater, rest: str) -> None:
         await task.add_artifact([new_text_part(rest)], artifact_id="answer", name="answer.txt")
-        await task.complete(_said("all done"))
+        await task.complete(_agent_message("all done"))
 
     async def _pieces(self, task: TaskUpdater, rest: str) -> None:
-        await task.start_work(_said("writing"))
+        await task.start_work(_agent_message("writing"))
         await gates[rest].wait()
         for index, piece in enumerate(PIECES):
             await task.add_artifact(
@@ -125,31 +125,31 @@ class Agent(AgentExecutor):
         await task.complete()
 
     async def _say(self, task: TaskUpdater, rest: str) -> None:
-        await task.complete(_said(rest))
+        await task.complete(_agent_message(rest))
 
     async def _quiet(self, task: TaskUpdater, rest: str) -> None:
-        await task.start_work(_said(rest))
+        await task.start_work(_agent_message(rest))
         await task.complete()
 
     async def _ask(self, task: TaskUpdater, rest: str) -> None:
-        await task.requires_input(_said(rest) if rest else None)
+        await task.requires_input(_agent_message(rest) if rest else None)
 
     async def _auth(self, task: TaskUpdater, rest: str) -> None:
         """Waits for somebody to be let in, elsewhere."""
-        await task.requires_auth(_said("log in first"))
+        await task.requires_auth(_agent_message("log in first"))
         await gates[rest].wait()
         await task.add_artifact([new_text_part("welcome")])
         await task.complete()
 
     async def _fail(self, task: TaskUpdater, rest: str) -> None:
         await task.add_artifact([new_text_part("half of it")])
-        await task.failed(_said(rest) if rest else None)
+        await task.failed(_agent_message(rest) if rest else None)
 
     async def _reject(self, task: TaskUpdater, rest: str) -> None:
-        await task.reject(_said(rest))
+        await task.reject(_agent_message(rest))
 
     async def _hold(self, task: TaskUpdater, rest: str) -> None:
-        await task.start_work(_said("holding"))
+        await task.start_work(_agent_message("holding"))
         await gates[rest].wait()
         await task.add_artifact([new_text_part(f"held {rest}")])
         await task.complete()
@@ -177,7 +177,7 @@ def _count(what: str) -> None:
     changed.set()
 
 
-def _said(text: str) -> pb.Message:
+def _agent_message(text: str) -> pb.Message:
     return new_text_message(text, role=pb.Role.ROLE_AGENT)
 
 

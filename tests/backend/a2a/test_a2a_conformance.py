@@ -30,13 +30,13 @@ class A2aSubject(BackendSubject):
         return backend_for(self._agent.base, target=f"{part.value}-{self._name}")
 
     async def until_working(self) -> None:
-        self._started = await told(self._agent, f"started={self._started + 1}")
+        self._started = await control_slow(self._agent, f"started={self._started + 1}")
 
     async def until_stopped(self) -> None:
-        await told(self._agent, "stopped")
+        await control_slow(self._agent, "stopped")
 
 
-async def told(agent: RunningAgent, query: str) -> int:
+async def control_slow(agent: RunningAgent, query: str) -> int:
     """What the agent says of its slow runs, when it does."""
     reader, writer = await asyncio.open_connection("127.0.0.1", agent.port)
     try:
@@ -52,7 +52,7 @@ async def told(agent: RunningAgent, query: str) -> int:
 
 @pytest.fixture
 async def subject(agent: RunningAgent, request: pytest.FixtureRequest) -> BackendSubject:
-    return A2aSubject(agent, request.node.name, await told(agent, ""))
+    return A2aSubject(agent, request.node.name, await control_slow(agent, ""))
 
 
 @pytest.mark.parametrize("check", backend_checks(), ids=lambda check: check.__name__)

@@ -9,7 +9,7 @@ from a2a.types.a2a_pb2 import Message as A2aMessage
 from a2a.types.a2a_pb2 import StreamResponse, Task
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from awaken.backend.a2a.messages import message_id, parts_of, sendable_messages, unanswered_messages
+from awaken.backend.a2a.messages import message_id, parts_of, select_unanswered, sendable_messages
 from awaken.backend.a2a.snapshot import (
     TaskSnapshot,
     outcome_of,
@@ -116,9 +116,9 @@ def test_the_same_messages_of_a_run_have_the_same_id() -> None:
 
 def test_what_nobody_has_answered_stands_behind_the_last_answer() -> None:
     a, b, c = Message.user("a"), Message.assistant("b"), Message.user("c")
-    assert list(unanswered_messages([a, b, c])) == [c]
-    assert list(unanswered_messages([a, c])) == [a, c]
-    assert list(unanswered_messages([a, b])) == []
+    assert list(select_unanswered([a, b, c])) == [c]
+    assert list(select_unanswered([a, c])) == [a, c]
+    assert list(select_unanswered([a, b])) == []
 
 
 # -- what comes in ----------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_a_message_besides_a_task_holds_text_and_artifacts() -> None:
 # -- streams ----------------------------------------------------------------------------------
 
 
-def told(now: TaskSnapshot, **event: Any) -> None:
+def apply_event(now: TaskSnapshot, **event: Any) -> None:
     now.apply(ParseDict(event, StreamResponse()))
 
 
@@ -229,11 +229,11 @@ def chunk(text: str, *, append: bool, id: str = "a", task: str = "t") -> dict[st
 def test_pieces_are_appended_replaced_or_begun() -> None:
     """03/MH-5 artifact append accumulates."""
     now = snapshot(status=status("WORKING"))
-    told(now, artifactUpdate=chunk("never begun ", append=True))
-    told(now, artifactUpdate=chunk("but there", append=True))
+    apply_event(now, artifactUpdate=chunk("never begun ", append=True))
+    apply_event(now, artifactUpdate=chunk("but there", append=True))
     assert now.text == "never begun but there"
-    told(now, artifactUpdate=chunk("other", append=False, id="b"))
-    told(now, artifactUpdate=chunk("anew", append=False))
+    apply_event(now, artifactUpdate=chunk("other", append=False, id="b"))
+    apply_event(now, artifactUpdate=chunk("anew", append=False))
     assert [one.content["parts"] for one in now.artifacts] == [
         [{"text": "anew"}],
         [{"text": "other"}],
@@ -243,14 +243,14 @@ def test_pieces_are_appended_replaced_or_begun() -> None:
 def test_a_status_says_where_the_task_stands_and_the_one_before_is_history() -> None:
     now = snapshot(status=status("WORKING", "on it"))
     assert now.progress().content["text"] == "on it"
-    told(now, statusUpdate={"taskId": "t", "status": status("COMPLETED")})
+    apply_event(now, statusUpdate={"taskId": "t", "status": status("COMPLETED")})
     assert now.is_done
     assert now.text == "on it"
 
 
 def test_a_whole_task_replaces_what_was_known() -> None:
     now = snapshot(status=status("WORKING"), artifacts=[artifact("old")])
-    told(now, task={"id": "t", "contextId": "c", "status": status("FAILED", "broke")})
+    apply_event(now, task={"id": "t", "contextId": "c", "status": status("FAILED", "broke")})
     assert now.progress().content == {
         "schema": "a2a-task-progress.v1",
         "task_id": "t",
@@ -264,10 +264,10 @@ def test_a_whole_task_replaces_what_was_known() -> None:
 
 def test_what_is_told_of_other_tasks_changes_nothing() -> None:
     now = snapshot(status=status("WORKING"))
-    told(now, task={"id": "other", "status": status("COMPLETED")})
-    told(now, statusUpdate={"taskId": "other", "status": status("COMPLETED")})
-    told(now, artifactUpdate=chunk("x", append=False, task="other"))
-    told(now, message=agent_says("a word in between"))
+    apply_event(now, task={"id": "other", "status": status("COMPLETED")})
+    apply_event(now, statusUpdate={"taskId": "other", "status": status("COMPLETED")})
+    apply_event(now, artifactUpdate=chunk("x", append=False, task="other"))
+    apply_event(now, message=agent_says("a word in between"))
     assert now.state == "TASK_STATE_WORKING"
     assert now.artifacts == ()
 

@@ -32,7 +32,7 @@ def messages_of(thread: str, *texts: str) -> list[Message]:
     return [Message.user(text, id=f"{thread}-{text}") for text in texts]
 
 
-async def crashed(base: str, thread: str, text: str, kept: Kept, **options: Any) -> None:
+async def crash_run(base: str, thread: str, text: str, kept: Kept, **options: Any) -> None:
     """A run that ends with its process at one of the saves."""
     with pytest.raises(Crash):
         await backend_for(base, **options).execute_root(root(thread, text, kept=kept))
@@ -62,7 +62,7 @@ async def test_what_a_crash_must_not_lose_is_kept_before_it_is_needed(
 async def test_the_mark_is_there_before_the_agent_hears_anything(
     agent: RunningAgent, thread: str
 ) -> None:
-    await crashed(agent.base, thread, f"say {thread}", Kept(crash_before=1))
+    await crash_run(agent.base, thread, f"say {thread}", Kept(crash_before=1))
     assert agent.sends(f"say {thread}") == []
 
 
@@ -84,7 +84,7 @@ async def test_a_run_cut_short_is_carried_on_and_its_message_arrives_once(
 ) -> None:
     text = f"say {thread}"
     kept = Kept(crash_before=kept._before, crash_after=kept._after)
-    await crashed(agent.base, thread, text, kept)
+    await crash_run(agent.base, thread, text, kept)
     again = messages_of(thread, text)
     request = root(
         thread,
@@ -108,7 +108,7 @@ async def test_a_message_is_sent_again_under_the_same_name(
 ) -> None:
     kept = Kept(crash_after=1)
     text = f"say {thread}"
-    await crashed(agent.base, thread, text, kept)
+    await crash_run(agent.base, thread, text, kept)
     await backend_for(agent.base).execute_root(
         root(thread, before=messages_of(thread, text), state=kept.state, continued=True)
     )
@@ -121,7 +121,7 @@ async def test_only_the_messages_that_were_on_their_way_are_sent_again(
     agent: RunningAgent, thread: str
 ) -> None:
     kept, text = Kept(crash_after=1), f"say {thread}"
-    await crashed(agent.base, thread, text, kept)
+    await crash_run(agent.base, thread, text, kept)
     earlier = [Message.user("long ago", id="a"), Message.assistant("indeed", id="b")]
     before = [*earlier, *messages_of(thread, text)]
     await backend_for(agent.base).execute_root(
@@ -135,7 +135,7 @@ async def test_a_task_under_way_is_followed_not_started_again(
     agent: RunningAgent, thread: str
 ) -> None:
     kept = Kept(crash_after=2)
-    await crashed(agent.base, thread, f"hold {thread}", kept)
+    await crash_run(agent.base, thread, f"hold {thread}", kept)
     sink = Sink()
     async with asyncio.TaskGroup() as group:
         running = group.create_task(
@@ -176,7 +176,7 @@ async def test_a_question_is_not_answered_with_what_led_to_it(
     agent: RunningAgent, thread: str
 ) -> None:
     kept, text = Kept(crash_after=2), f"ask {thread}"
-    await crashed(agent.base, thread, text, kept)
+    await crash_run(agent.base, thread, text, kept)
     result = await backend_for(agent.base).execute_root(
         root(thread, *messages_of(thread, text), state=kept.state, continued=True)
     )
@@ -223,7 +223,7 @@ async def test_a_task_is_found_though_the_agent_calls_the_context_otherwise(
     agent: RunningAgent, thread: str
 ) -> None:
     base, kept, text = f"{agent.base}/x/rename", Kept(crash_before=2), f"say {thread}"
-    await crashed(base, thread, text, kept)
+    await crash_run(base, thread, text, kept)
     result = await backend_for(base).execute_root(
         root(thread, before=messages_of(thread, text), state=kept.state, continued=True)
     )
@@ -240,9 +240,9 @@ async def test_if_the_agent_cannot_tell_nothing_is_sent_again(
     agent: RunningAgent, thread: str, fault: str
 ) -> None:
     kept, text = Kept(crash_before=2), f"say {thread}"
-    await crashed(agent.base, thread, text, kept)
+    await crash_run(agent.base, thread, text, kept)
     base = f"{agent.base}/x/{fault}"
-    state = _moved(kept.state, base)
+    state = _move_state(kept.state, base)
     with pytest.raises(RemoteError, match=r"unknown whether message .* arrived") as caught:
         await backend_for(base).execute_root(
             root(thread, before=messages_of(thread, text), state=state, continued=True)
@@ -256,13 +256,13 @@ async def test_who_would_rather_have_it_twice_than_never_says_so(
     agent: RunningAgent, thread: str
 ) -> None:
     kept, text = Kept(crash_before=2), f"say {thread}"
-    await crashed(agent.base, thread, text, kept)
+    await crash_run(agent.base, thread, text, kept)
     base = f"{agent.base}/x/nolist-501"
     result = await backend_for(base, resend_unknown=True).execute_root(
         root(
             thread,
             before=messages_of(thread, text),
-            state=_moved(kept.state, base),
+            state=_move_state(kept.state, base),
             continued=True,
         )
     )
@@ -275,7 +275,7 @@ async def test_messages_that_are_gone_cannot_be_sent_again(
     agent: RunningAgent, thread: str
 ) -> None:
     kept = Kept(crash_after=1)
-    await crashed(agent.base, thread, f"say {thread}", kept)
+    await crash_run(agent.base, thread, f"say {thread}", kept)
     with pytest.raises(ExecutionFailed, match="not in the thread any more"):
         await backend_for(agent.base).execute_root(root(thread, state=kept.state, continued=True))
     assert agent.sends(f"say {thread}") == []
@@ -283,7 +283,7 @@ async def test_messages_that_are_gone_cannot_be_sent_again(
 
 async def test_a_task_the_agent_lost_is_not_started_again(agent: RunningAgent, thread: str) -> None:
     kept, text = Kept(crash_after=2), f"hold {thread}"
-    await crashed(agent.base, thread, text, kept)
+    await crash_run(agent.base, thread, text, kept)
     assert kept.state is not None
     entry = {**remote_entry(kept.state), "task_id": "lost"}
     targets = {f"a2a:{agent.base}": entry}
@@ -346,7 +346,7 @@ async def test_state_that_cannot_be_read_is_never_taken_for_none(
     assert len(agent.log()) == before
 
 
-def _moved(state: PersistedState | None, base: str) -> PersistedState:
+def _move_state(state: PersistedState | None, base: str) -> PersistedState:
     """The same state, for an agent under another URL."""
     entry = remote_entry(state)
     remote = {"version": 1, "targets": {f"a2a:{base}": entry}}

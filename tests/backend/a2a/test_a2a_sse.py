@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from awaken.backend.a2a.http import SseDecoder
 
 
-def decoded(*chunks: bytes) -> list[tuple[str, str]]:
+def decode(*chunks: bytes) -> list[tuple[str, str]]:
     decoder = SseDecoder()
     return [event for chunk in chunks for event in decoder.feed(chunk)]
 
@@ -33,7 +33,7 @@ def decoded(*chunks: bytes) -> list[tuple[str, str]]:
 )
 def test_lines_are_joined_and_comments_ignored(text: str, events: list[tuple[str, str]]) -> None:
     """03/MH-5 SSE decoder joins multi-line data and ignores comments."""
-    assert decoded(text.encode()) == events
+    assert decode(text.encode()) == events
 
 
 LINES = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]))
@@ -53,10 +53,10 @@ def test_events_do_not_depend_on_where_the_bytes_are_cut(
     cuts = sorted(data.draw(st.sets(st.integers(0, len(stream)))))
     chunks = [stream[a:b] for a, b in pairwise([0, *cuts, len(stream)])]
     wanted = [("message", "\n".join(event)) for event in events]
-    assert decoded(*chunks) == wanted
-    assert decoded(*(bytes([byte]) for byte in stream)) == wanted
+    assert decode(*chunks) == wanted
+    assert decode(*(bytes([byte]) for byte in stream)) == wanted
 
 
 def test_what_is_not_utf_8_is_an_error() -> None:
     with pytest.raises(UnicodeDecodeError):
-        decoded(b"data: \xe4\n\n")
+        decode(b"data: \xe4\n\n")

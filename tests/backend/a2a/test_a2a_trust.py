@@ -22,7 +22,7 @@ pytestmark = pytest.mark.anyio
 BEARER = {"type": "bearer", "token": TOKEN}
 
 
-def found(base: str = "https://agents.example", auth: Any = None, **card: Any) -> AgentSpec:
+def find_agent(base: str = "https://agents.example", auth: Any = None, **card: Any) -> AgentSpec:
     interface = {"protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}
     offered = {**interface, "url": card.pop("url", "https://a.example"), **card.pop("more", {})}
     source = RemoteSource(name="lab", endpoint=endpoint(base, **({"auth": auth} if auth else {})))
@@ -37,15 +37,15 @@ def test_a_card_that_came_safely_does_not_lead_to_an_open_line(url: str) -> None
     with pytest.raises(
         DiscoveryFailed, match=r"names 'http://.*: what is said to it could be read"
     ):
-        found(url=url.lower())
+        find_agent(url=url.lower())
     with pytest.raises(DiscoveryFailed):
-        found(url=url)
-    assert found("http://agents.example", url=url.lower()).endpoint is not None
+        find_agent(url=url)
+    assert find_agent("http://agents.example", url=url.lower()).endpoint is not None
 
 
 def test_a_description_is_bounded_and_nothing_but_text() -> None:
     """Models read it, as what a tool can do."""
-    spec = found(description="A\x1b]52;c;x\x07 fine\r\nagent\u202e." + "x" * 10_000)
+    spec = find_agent(description="A\x1b]52;c;x\x07 fine\r\nagent\u202e." + "x" * 10_000)
     assert spec.description is not None
     assert spec.description.startswith("A\ufffd]52;c;x\ufffd fine\nagent\ufffd.xxx")
     assert len(spec.description) < 4_002
@@ -65,19 +65,19 @@ def test_a_description_is_bounded_and_nothing_but_text() -> None:
     ],
 )
 def test_an_id_is_made_of_letters_and_digits(tenant: str, id: str) -> None:
-    spec = found(more={"tenant": tenant, "protocolBinding": "JSONRPC"})
+    spec = find_agent(more={"tenant": tenant, "protocolBinding": "JSONRPC"})
     assert spec.id == id
     assert spec.endpoint is not None
     assert spec.endpoint.target == tenant, "the agent is still asked by its own name"
 
 
 def test_a_name_gives_a_short_id() -> None:
-    assert found(name="Very " * 100).id == ("very-" * 13)[:64]
+    assert find_agent(name="Very " * 100).id == ("very-" * 13)[:64]
 
 
 def test_what_a_card_says_is_one_line_of_an_error() -> None:
     with pytest.raises(DiscoveryFailed) as failed:
-        found(more={"protocolBinding": "SOAP\n\x1b[31mERROR all is lost" + "!" * 5_000})
+        find_agent(more={"protocolBinding": "SOAP\n\x1b[31mERROR all is lost" + "!" * 5_000})
     text = str(failed.value)
     assert "\n" not in text
     assert "\x1b" not in text
@@ -85,13 +85,15 @@ def test_what_a_card_says_is_one_line_of_an_error() -> None:
 
 
 def test_a_card_does_not_repeat_the_token() -> None:
-    assert found(auth=BEARER, description=f"I was sent {TOKEN}.").description == "I was sent ***."
+    assert (
+        find_agent(auth=BEARER, description=f"I was sent {TOKEN}.").description == "I was sent ***."
+    )
 
 
 # -- answers ----------------------------------------------------------------------------------
 
 
-def done(text: str, **more: Any) -> Json:
+def completed_task_json(text: str, **more: Any) -> Json:
     said = {"messageId": "m", "role": "ROLE_AGENT", "parts": [{"text": text}]}
     status = {"state": "TASK_STATE_COMPLETED", "message": said}
     return {"task": {**WORKING, "status": status, **more}}
@@ -105,7 +107,7 @@ def auth(request: pytest.FixtureRequest) -> Json:
 async def test_a_token_an_agent_repeats_is_not_passed_on(auth: Json) -> None:
     made = [{"artifactId": "a", "parts": [{"data": {"seen": [f"it is {TOKEN}", 1]}}]}]
     kept, sink = Kept(), Sink()
-    with talker([], done(f"You sent {TOKEN}!", artifacts=made)) as base:
+    with talker([], completed_task_json(f"You sent {TOKEN}!", artifacts=made)) as base:
         backend = backend_for(base, auth=auth)
         result = await backend.execute_root(root("echo", "go", kept=kept, sink=sink))
     assert result.output.artifacts[0].content == {"parts": [{"data": {"seen": ["it is ***", 1]}}]}
@@ -144,7 +146,7 @@ async def test_an_answer_that_is_too_deep_is_no_answer(auth: Json) -> None:
     deep: Any = "\n"
     for _ in range(900):
         deep = [deep]
-    with talker([], done("x", metadata={"x": deep})) as base:
+    with talker([], completed_task_json("x", metadata={"x": deep})) as base:
         backend = backend_for(base, auth=auth)
         with pytest.raises(RemoteError):
             await backend.execute_root(root("deep", "go"))
@@ -159,7 +161,7 @@ async def test_a_token_is_not_passed_on_by_a_stream() -> None:
 
 
 async def test_a_token_that_is_a_short_word_does_not_garble_the_protocol() -> None:
-    with talker([], done("a task")) as base:
+    with talker([], completed_task_json("a task")) as base:
         backend = backend_for(base, auth={"type": "api_key", "key": "TASK"})
         assert (await backend.execute_root(root("short", "go"))).response == "a task"
 

@@ -34,7 +34,7 @@ def event(**fields: Any) -> dict[str, Any]:
     return {"type": "event", "event": {"at_ms": 1, **OWN, "event": said, **fields}}
 
 
-def ended(**counts: Any) -> dict[str, Any]:
+def end_frame(**counts: Any) -> dict[str, Any]:
     return {**ENDED, "steps": 1, "tokens": 2, **counts}
 
 
@@ -46,9 +46,9 @@ def liar(folder: Path, *lines: dict[str, Any]) -> dict[str, Any]:
     return {"python": str(program)}
 
 
-async def heard(folder: Path, *lines: dict[str, Any]) -> list[RunEvent]:
+async def receive_events(folder: Path, *lines: dict[str, Any]) -> list[RunEvent]:
     request = delegate()
-    backend = backend_for("echo", options=liar(folder, *lines, ended()))
+    backend = backend_for("echo", options=liar(folder, *lines, end_frame()))
     assert (await backend.execute_delegate(request)).status == BackendRunStatus.completed()
     assert isinstance(request.sink, CollectingSink)
     return request.sink.events()
@@ -88,7 +88,7 @@ async def test_what_is_outside_the_runs_own_tree_is_not_passed_on(
     tmp_path: Path, where: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "awaken.backend.subprocess")
-    heard_of = await heard(tmp_path, event(**where), event(), event(**where))
+    heard_of = await receive_events(tmp_path, event(**where), event(), event(**where))
     assert [(each.thread_id, each.run_id) for each in heard_of] == [
         (heard_of[0].thread_id, heard_of[0].run_id)
     ]
@@ -99,7 +99,7 @@ async def test_what_is_outside_the_runs_own_tree_is_not_passed_on(
 async def test_runs_beneath_the_run_are_heard_at_any_depth(tmp_path: Path) -> None:
     child = {"thread_id": "child", "run_id": "child", "parent_run_id": "OWN-RUN"}
     grandchild = {"thread_id": "grandchild", "run_id": "grandchild", "parent_run_id": "child"}
-    heard_of = await heard(
+    heard_of = await receive_events(
         tmp_path, event(**grandchild), event(**child), event(**grandchild), event(**child)
     )
     assert [each.run_id for each in heard_of] == ["child", "grandchild", "child"]
@@ -107,12 +107,14 @@ async def test_runs_beneath_the_run_are_heard_at_any_depth(tmp_path: Path) -> No
 
 async def test_a_run_beneath_stays_in_its_thread(tmp_path: Path) -> None:
     child = {"thread_id": "child", "run_id": "child", "parent_run_id": "OWN-RUN"}
-    heard_of = await heard(tmp_path, event(**child), event(**{**child, "thread_id": "OWN-THREAD"}))
+    heard_of = await receive_events(
+        tmp_path, event(**child), event(**{**child, "thread_id": "OWN-THREAD"})
+    )
     assert [each.thread_id for each in heard_of] == ["child"]
 
 
 async def test_a_place_in_another_store_moves_no_cursor(tmp_path: Path) -> None:
-    (told,) = await heard(tmp_path, event(seq=7))
+    (told,) = await receive_events(tmp_path, event(seq=7))
     assert told.seq is None
 
 
@@ -121,7 +123,7 @@ async def test_of_a_run_for_its_own_sake_only_its_activity_is_passed_on(tmp_path
     child = {"thread_id": "child", "run_id": "child", "parent_run_id": "OWN-RUN"}
     said = [event(), activity(), activity(**child), activity(thread_id="other")]
     sink = CollectingSink()
-    backend = backend_for("echo", options=liar(tmp_path, *said, ended()))
+    backend = backend_for("echo", options=liar(tmp_path, *said, end_frame()))
     await backend.execute_root(root(sink=sink))
     assert [type(each.event).__name__ for each in sink.events()] == ["ActivitySnapshot"]
     assert sink.events()[0].thread_id == "t"
@@ -145,7 +147,7 @@ async def test_nobody_gives_back_what_others_have_used_up(
     tmp_path: Path, counts: dict[str, Any]
 ) -> None:
     """A count below zero would be added to what the parent may still spend."""
-    backend = backend_for("echo", options=liar(tmp_path, ended(**counts)))
+    backend = backend_for("echo", options=liar(tmp_path, end_frame(**counts)))
     with pytest.raises(RemoteError, match="broke the protocol"):
         await backend.execute_root(root())
 
@@ -165,7 +167,7 @@ async def test_a_call_that_used_less_than_nothing_is_not_told(
 ) -> None:
     told = {"event_type": "inference_complete", "model": "m", "duration_ms": 1}
     honest = {**told, "usage": {"prompt_tokens": 0}, "cost": 0.0}
-    events = await heard(tmp_path, event(event={**told, **lie}), event(event=honest))
+    events = await receive_events(tmp_path, event(event={**told, **lie}), event(event=honest))
     assert [one.event.duration_ms for one in events] == [1]  # type: ignore[union-attr]
     assert "-" not in repr([one.event for one in events])
 
@@ -174,12 +176,12 @@ async def test_a_process_that_invents_runs_is_not_remembered_without_end(tmp_pat
     invented = [
         event(thread_id=f"c{n}", run_id=f"c{n}", parent_run_id="OWN-RUN") for n in range(10_050)
     ]
-    assert len(await heard(tmp_path, *invented)) == 9_999
+    assert len(await receive_events(tmp_path, *invented)) == 9_999
 
 
 async def test_a_line_on_stderr_cannot_clear_the_screen_of_who_reads_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "awaken.backend.subprocess")
-    await heard(tmp_path)
+    await receive_events(tmp_path)
     assert [record.getMessage() for record in caplog.records] == ["remote:   all \ufffd[2J is well"]

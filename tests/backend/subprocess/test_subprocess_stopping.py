@@ -32,7 +32,7 @@ async def stage() -> AsyncIterator[Stage]:
         yield opened
 
 
-def cancelled(result: BackendRunResult) -> bool:
+def is_cancelled(result: BackendRunResult) -> bool:
     return (result.status, result.termination) == (BackendRunStatus.cancelled(), CANCELLED)
 
 
@@ -55,7 +55,7 @@ async def test_a_token_lets_the_agent_put_its_things_in_order(stage: Stage, kind
         token.cancel()
 
         assert await guest.last_words() == "bye\n"
-        assert cancelled(await running)
+        assert is_cancelled(await running)
     assert not guest.is_there
 
 
@@ -69,7 +69,7 @@ async def test_an_agent_that_does_not_listen_is_made_to_end(stage: Stage, agent:
         guest = await stage.guest()
         token.cancel()
 
-        assert cancelled(await running)
+        assert is_cancelled(await running)
     assert not guest.is_there
     assert await guest.last_words() == ""
 
@@ -83,7 +83,7 @@ async def test_an_agent_is_told_before_it_is_killed(stage: Stage) -> None:
         token.cancel()
 
         assert await guest.last_words() == "SIGTERM"
-        assert cancelled(await running)
+        assert is_cancelled(await running)
 
 
 async def test_a_cancelled_token_starts_nothing(stage: Stage) -> None:
@@ -92,7 +92,7 @@ async def test_a_cancelled_token_starts_nothing(stage: Stage) -> None:
 
     result = await backend_for("slow", options=stage.options).execute_root(root(token=token))
 
-    assert cancelled(result)
+    assert is_cancelled(result)
     assert stage.guests == []
 
 
@@ -104,7 +104,7 @@ async def test_a_token_that_comes_while_the_process_starts_is_heard(stage: Stage
         await asyncio.sleep(0)
         token.cancel()
 
-        assert cancelled(await running)
+        assert is_cancelled(await running)
 
 
 async def test_a_token_that_interrupts_the_caller_lets_the_agent_put_its_things_in_order(
@@ -114,12 +114,12 @@ async def test_a_token_that_interrupts_the_caller_lets_the_agent_put_its_things_
     backend = backend_for("slow", options=stage.options | LONG)
     token = CancellationToken()
 
-    async def carried_out() -> None:
+    async def execute() -> None:
         with pytest.raises(Cancelled), interruptible(token):
             await backend.execute_root(root(token=token))
 
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(carried_out())
+        tasks.create_task(execute())
         guest = await stage.guest()
         token.cancel()
         assert await guest.last_words() == "bye\n"
@@ -176,7 +176,7 @@ async def test_abort_kills(stage: Stage) -> None:
 
         await backend.abort(abort())
 
-        assert cancelled(await running)
+        assert is_cancelled(await running)
     assert not guest.is_there
     await backend.abort(abort())
 

@@ -41,7 +41,7 @@ from awaken.net.pinned import Http, HttpRequest, HttpStream, TooLarge
 
 REQUEST_TIMEOUT = 30.0
 SILENCE_TIMEOUT = 60.0
-"""Seconds after which a stream without any data, even keep-alives, is given up."""
+"""Seconds after which a stream without any data, even keep-alives, is abandoned."""
 
 MAX_VALUES = 250_000
 """The most JSON values of one answer; reading one takes some ten microseconds."""

@@ -20,7 +20,7 @@ from awaken.backend.a2a.client import A2aClient, AgentRefused, BadAnswer
 from awaken.backend.a2a.config import A2aConfig
 from awaken.backend.a2a.deadline import Deadline, DeadlinePassed
 from awaken.backend.a2a.lookup import ABSENT, LookupUnsupported, find_task, stop_task
-from awaken.backend.a2a.messages import message_id, parts_of, sendable_messages, unanswered_messages
+from awaken.backend.a2a.messages import message_id, parts_of, select_unanswered, sendable_messages
 from awaken.backend.a2a.snapshot import (
     ExchangeOutcome,
     TaskSnapshot,
@@ -161,9 +161,7 @@ class A2aExchange:
         # There are no new messages: if the agent knows the conversation, send those without an
         # answer.
         known = self.task.context_id is not None
-        return sendable_messages(
-            unanswered_messages(request.messages) if known else request.messages
-        )
+        return sendable_messages(select_unanswered(request.messages) if known else request.messages)
 
     async def _continue_sent(self, unsent: Sequence[Message]) -> TaskSnapshot | A2aMessage | None:
         """The task or answer of a message that this run has sent before, or `None`."""

@@ -55,7 +55,7 @@ def sendable_messages(messages: Iterable[Message]) -> list[Message]:
     return [message for message in messages if message.is_visible_user() and parts_of(message)]
 
 
-def unanswered_messages(messages: Sequence[Message]) -> Sequence[Message]:
+def select_unanswered(messages: Sequence[Message]) -> Sequence[Message]:
     """The messages after the last one of an assistant or a tool."""
     for index in range(len(messages), 0, -1):
         if messages[index - 1].role in (Role.ASSISTANT, Role.TOOL):

@@ -17,7 +17,7 @@ from awaken.backend.remote.records import remote_backend_error_message
 from awaken.backend.remote.run import RemoteRun
 from awaken.codec import clean_text
 from awaken.core.account import Account
-from awaken.core.aio.cancel import CancellationToken, interruptible, is_ours
+from awaken.core.aio.cancel import CancellationToken, interruptible, is_cancellation
 from awaken.core.backend import (
     BackendAbortRequest,
     BackendAgentNotFound,
@@ -41,7 +41,7 @@ from awaken.core.run import (
     AgentRunResult,
     PersistedState,
 )
-from awaken.core.tool import ABANDONED, MOST_TAKEOVERS
+from awaken.core.tool import ABANDONED, MAX_TAKEOVERS
 from awaken.engine.run_setup import RunServices, RunSetup
 from awaken.errors import (
     BudgetExhausted,
@@ -144,8 +144,8 @@ async def fail_abandoned(
     run = RemoteRun(agent, request, setup, run_created_at, request.persisted_state)
     try:
         await run.begin()
-        left: str | None = run.left_running_text("the process died that was to stop it")
-        if takeovers.times == MOST_TAKEOVERS + takeovers.levels + 1:
+        left: str | None = run.explain_left_running("the process died that was to stop it")
+        if takeovers.times == MAX_TAKEOVERS + takeovers.levels + 1:
             left = await _stop_remote_work(run, after="it was abandoned")
         return await run.fail(ABANDONED, left)
     except StorageError as error:
@@ -210,7 +210,7 @@ async def _reserve_step(account: Account, run_id: str, steps: int) -> None:
 
     Raises:
         BudgetExhausted: there are not enough left.
-        StorageError: the book of the run tree could not be read or written.
+        StorageError: the ledger of the run tree could not be read or written.
     """
     try:
         while (reserved := await account.reserve_shared(run_id, Amount(steps=steps))) is None:
@@ -229,7 +229,7 @@ def _time_left(account: Account) -> float | None:
     limits = [(one.limit("seconds"), one) for one in account.chain()]
     return min(
         (
-            limit - one.spent.seconds
+            limit - one.usage.seconds
             for limit, one in limits
             if limit is not None and one.budget.at_limit == "stop"
         ),
@@ -256,7 +256,7 @@ async def _execute(
     except RunLeft:
         raise
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             if isinstance(error, GeneratorExit):
                 raise  # the coroutine is being closed and must not await
             if token.is_cancelled() or not _is_cancelled(run.controls.leave):
@@ -358,7 +358,7 @@ async def _stop_run(run: RemoteRun, why: str) -> AgentRunResult:
 
 async def _cancel_run(run: RemoteRun, token: CancellationToken) -> AgentRunResult:
     latest = await run.latest_state()
-    left: str | None = run.left_running_text("there was no time to wait for its end")
+    left: str | None = run.explain_left_running("there was no time to wait for its end")
     try:
         left = await _stop_remote_work(run, token_cancelled=token.is_cancelled())
     finally:
@@ -381,7 +381,7 @@ async def _stop_remote_work(
     if not can.supports_remote_abort:
         if not run.may_be_at_work or (token_cancelled and can.supports_cooperative_token):
             return None
-        return run.left_running_text("its backend cannot stop it")
+        return run.explain_left_running("its backend cannot stop it")
     try:
         await run.backend.abort(
             BackendAbortRequest(
@@ -399,7 +399,7 @@ async def _stop_remote_work(
             run.identity.run_id,
             error,
         )
-        return run.left_running_text(
+        return run.explain_left_running(
             f"it could not be stopped: {remote_backend_error_message(error)}"
         )
     return None

@@ -247,8 +247,8 @@ class RemoteRun:
         await self.journal.send_transient(TextDelta(delta=response))
         self._answer_messages.append(Message.assistant(response, id=self.message_id))
 
-    def left_running_text(self, why: str) -> str:
-        """The text for a run that its backend may still work on, with the reason."""
+    def explain_left_running(self, why: str) -> str:
+        """The text for a run that its backend may still execute, with the reason."""
         kind, run_id = backend_kind(self.agent), self.identity.run_id
         return clean_text(f"what backend {kind!r} began for run {run_id!r} may go on there: {why}")
 
@@ -358,7 +358,7 @@ class RemoteRun:
             steps=steps,
             tickets=record.waiting.tickets if record.waiting is not None else (),
             waits=status is RunStatus.WAITING,
-            spent=self.controls.budget.counted if self.controls.budget is not None else None,
+            spent=self.controls.budget.counted_usage if self.controls.budget is not None else None,
         )
 
     def _note_end(

@@ -21,19 +21,19 @@ from awaken.backend.subprocess.protocol import (
     CHILD_MODULE,
     PROTOCOL,
     CancelRun,
+    ErrorMessage,
     EventMessage,
     EventsWanted,
     FailureKind,
     FromChild,
-    RunBroken,
-    RunEnded,
+    ResultMessage,
     RunTree,
     StartRun,
     read_from_child,
 )
 from awaken.codec import dumps, from_json
 from awaken.core.aio.cancel import CancellationToken
-from awaken.core.aio.child_process import how_it_ended
+from awaken.core.aio.child_process import describe_exit
 from awaken.core.backend import (
     BackendAbortRequest,
     BackendAgentNotFound,
@@ -332,7 +332,7 @@ class SubprocessBackendFactory:
 
 async def _answer(
     process: AgentProcess, agent_id: str, sink: EventSink
-) -> RunEnded | RunBroken | None:
+) -> ResultMessage | ErrorMessage | None:
     """How the run ended; `None` if the process has ended without an answer."""
     while True:
         try:
@@ -381,7 +381,7 @@ class _TreeSink:
 
 
 async def _exit_error(process: AgentProcess, agent_id: str) -> RemoteError:
-    how = how_it_ended(await process.wait())
+    how = describe_exit(await process.wait())
     errors = await process.last_errors()
     said = "; the end of its stderr:\n" + "\n".join(errors) if errors else ", its stderr is empty"
     return RemoteError(f"agent '{agent_id}': its process {how} before its run ended{said}")
@@ -390,13 +390,13 @@ async def _exit_error(process: AgentProcess, agent_id: str) -> RemoteError:
 # -- results ----------------------------------------------------------------------------------
 
 
-def _to_result(identity: RunIdentity, answer: RunEnded | RunBroken) -> BackendRunResult:
+def _to_result(identity: RunIdentity, answer: ResultMessage | ErrorMessage) -> BackendRunResult:
     """The result for the child's last message.
 
     Raises:
         BackendAgentNotFound, ExecutionFailed: the run did not begin.
     """
-    if isinstance(answer, RunEnded):
+    if isinstance(answer, ResultMessage):
         end = answer.termination
         if isinstance(end, Suspended):
             end = Failed(value=_unanswerable_text(identity, answer))
@@ -412,7 +412,7 @@ def _to_result(identity: RunIdentity, answer: RunEnded | RunBroken) -> BackendRu
     return _result(identity, Failed(value=answer.message))
 
 
-def _unanswerable_text(identity: RunIdentity, answer: RunEnded) -> str:
+def _unanswerable_text(identity: RunIdentity, answer: ResultMessage) -> str:
     what = (
         f"an answer to {', '.join(map(repr, answer.asks_for))}" if answer.asks_for else "a person"
     )

@@ -9,10 +9,10 @@ from typing import Annotated
 
 import msgspec
 
-from awaken.core.aio.child_process import DEPTH, INHERITED, inherited
+from awaken.core.aio.child_process import DEPTH_VARIABLE, INHERITED_VARIABLES, child_environment
 from awaken.core.value import Value
 
-__all__ = ["INHERITED", "SubprocessOptions", "current_depth", "parse_agent_address"]
+__all__ = ["INHERITED_VARIABLES", "SubprocessOptions", "current_depth", "parse_agent_address"]
 
 MAX_DEPTH = 8
 """The most levels of nested agent processes: an agent that delegates to itself must stop
@@ -51,12 +51,14 @@ class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def environment(self) -> dict[str, str]:
         """The child's environment: inherited variables, those of the options, and its depth."""
-        return inherited(self.pass_env) | self.env | {DEPTH: str(current_depth() + 1)}
+        return (
+            child_environment(self.pass_env) | self.env | {DEPTH_VARIABLE: str(current_depth() + 1)}
+        )
 
 
 def current_depth() -> int:
     """The number of nested agent processes, including this one if it is one."""
-    told = os.environ.get(DEPTH, "0")
+    told = os.environ.get(DEPTH_VARIABLE, "0")
     return int(told) if told.isdecimal() else 0
 
 

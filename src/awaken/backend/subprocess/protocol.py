@@ -115,7 +115,7 @@ class Spent(Value, frozen=True, kw_only=True):
         return Amount(tokens=self.tokens, money=self.money, steps=self.steps, seconds=self.seconds)
 
 
-class RunEnded(Value, frozen=True, kw_only=True, tag="result", tag_field="type"):
+class ResultMessage(Value, frozen=True, kw_only=True, tag="result", tag_field="type"):
     """How the run ended, and what it and all runs it started have spent; `asks_for` are the tools
     whose calls wait for an approver."""
 
@@ -127,14 +127,14 @@ class RunEnded(Value, frozen=True, kw_only=True, tag="result", tag_field="type")
     spent: Spent | None = None
 
 
-class RunBroken(Value, frozen=True, kw_only=True, tag="error", tag_field="type"):
+class ErrorMessage(Value, frozen=True, kw_only=True, tag="error", tag_field="type"):
     """The run could not begin, or broke off."""
 
     kind: FailureKind
     message: str
 
 
-FromChild = EventMessage | RunEnded | RunBroken
+FromChild = EventMessage | ResultMessage | ErrorMessage
 
 
 def read_from_child(line: bytes) -> FromChild:
@@ -156,10 +156,10 @@ _LATEST_MS = 2**53
 class RunTree:
     """The runs for which a child process may send events.
 
-    They are its own run and the runs beneath it; all other events are dropped, because a process
+    They are its own run and the descendants of it; all other events are dropped, because a process
     may be manipulated, and its events about other runs would reach the clients of those runs.
 
-    A run beneath its own names its parent run, and has its own thread with the same id as the run,
+    A descendant names its parent run, and has its own thread with the same id as the run,
     like every delegate and task.
     """
 

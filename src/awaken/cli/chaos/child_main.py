@@ -22,16 +22,16 @@ from awaken.plugin.registrar import Registrar
 from awaken.runtime import Agent, Runtime
 from awaken.runtime.loading import open_model, open_store
 from awaken.testing.chaos import (
+    ChangeWatcher,
+    EffectLog,
     KillSwitch,
     NoteKind,
-    ThreadChanges,
-    Witness,
     at_rest,
     open_runs,
     questions,
-    watched_model,
-    watched_store,
-    watched_tool,
+    watch_model,
+    watch_store,
+    watch_tool,
 )
 
 THREAD = "chaos"
@@ -50,8 +50,8 @@ class ProcessOptions(Value, frozen=True, kw_only=True):
     kill_at: int | None = None
 
     @property
-    def witness(self) -> Witness:
-        return Witness(Path(self.home) / "witness")
+    def effect_log(self) -> EffectLog:
+        return EffectLog(Path(self.home) / "effect_log")
 
     def store(self) -> Store:
         return open_store(f"sqlite:///{Path(self.home).resolve() / 'awaken.db'}")
@@ -63,8 +63,8 @@ def run_process(options: ProcessOptions, agents: Sequence[Agent]) -> None:
 
 
 async def _run_process(options: ProcessOptions, agents: Sequence[Agent]) -> None:
-    switch = KillSwitch(options.witness, () if options.kill_at is None else (options.kill_at,))
-    store = watched_store(options.store(), switch)
+    switch = KillSwitch(options.effect_log, () if options.kill_at is None else (options.kill_at,))
+    store = watch_store(options.store(), switch)
     try:
         await _run_conversation(options, store, watch_agents(agents, switch))
     finally:
@@ -75,7 +75,7 @@ async def _run_conversation(options: ProcessOptions, store: Store, agents: Seque
     async with Runtime(agents, store=store, recover=False) as runtime:
         if await store.latest_run(THREAD) is None:
             await runtime.run(options.agent, options.prompt, thread=THREAD)
-        changes, answered = ThreadChanges(store), 0
+        changes, answered = ChangeWatcher(store), 0
         while answered < MAX_ANSWERS:
             for recovered in await runtime.recover():
                 # The process that delivered a message to it may have resumed it.
@@ -108,7 +108,7 @@ def _build_answer(ticket: Ticket, options: ProcessOptions) -> ToolCallResume:
     if ticket.reason == OUTCOME_UNKNOWN:
         ended = any(
             note.kind is NoteKind.END and ticket.key.startswith(note.key)
-            for note in options.witness.notes()
+            for note in options.effect_log.notes()
         )
         return ToolCallResume.approve() if ended else ToolCallResume.deny("it did not happen")
     # A value that only a person or a front end has cannot be invented here.
@@ -133,9 +133,9 @@ def _watch_agent(agent: Agent, switch: KillSwitch, plugins: dict[int, Plugin]) -
     model = open_model(agent.model) if isinstance(agent.model, str) else agent.model
     # A pool is not watched: a model call that is made twice goes unnoticed there.
     watched.model = (
-        model if isinstance(model, ModelPoolSpec) else watched_model(model, switch.witness)
+        model if isinstance(model, ModelPoolSpec) else watch_model(model, switch.effect_log)
     )
-    watched.tools = [watched_tool(tool, switch) for tool in agent.tools]
+    watched.tools = [watch_tool(tool, switch) for tool in agent.tools]
     # A plugin that two agents share is wrapped once.
     watched.plugins = tuple(
         plugins.setdefault(id(plugin), _WatchedPlugin(plugin, switch)) for plugin in agent.plugins
@@ -159,4 +159,4 @@ class _WatchedPlugin:
     def register(self, registrar: Registrar) -> None:
         self._plugin.register(registrar)
         for name, tool in registrar.tools.items():
-            registrar.tools[name] = watched_tool(tool, self._switch)
+            registrar.tools[name] = watch_tool(tool, self._switch)

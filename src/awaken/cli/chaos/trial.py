@@ -18,7 +18,7 @@ from awaken.cli.chaos.child_main import THREAD, ProcessOptions
 from awaken.cli.entry import ITSELF
 from awaken.codec import dumps_text
 from awaken.core.value import Value
-from awaken.testing.chaos import Damage, Note, NoteKind, Picture, damage_between, whole_picture_of
+from awaken.testing.chaos import Damage, Note, NoteKind, ThreadDump, damage_between, dump_store
 
 MIN_TIME_LIMIT = 30.0
 """The least time limit for a process, in seconds. The limit is ten times the duration of the first
@@ -29,9 +29,9 @@ class Trial(Value, frozen=True, kw_only=True):
     """The outcome of one conversation; `at_kill` is what the store held when the process was
     killed."""
 
-    final: Picture
+    final: ThreadDump
     killed_at: str | None = None
-    at_kill: Picture | None = None
+    at_kill: ThreadDump | None = None
     notes: tuple[Note, ...] = ()
     damage: Damage = Damage()
     trouble: str | None = None
@@ -77,13 +77,13 @@ class Trials:
         if point is not None:
             code, stderr = self._start(msgspec.structs.replace(options, kill_at=point))
             if code == -signal.SIGKILL:
-                at_kill = _load_picture(options)
+                at_kill = _load_dump(options)
             elif code:
                 trouble = f"the process ended with {code}: {stderr}"
         if trouble is None and (point is None or at_kill is not None):
             code, stderr = self._start(options)
             trouble = f"the process ended with {code}: {stderr}" if code else None
-        notes, final = tuple(options.witness.notes()), _load_picture(options)
+        notes, final = tuple(options.effect_log.notes()), _load_dump(options)
         trial = Trial(
             final=final,
             at_kill=at_kill,
@@ -116,15 +116,15 @@ class Trials:
         return code, " / ".join(errors.read_text(errors="replace").splitlines()[-3:])
 
 
-def _load_picture(options: ProcessOptions) -> Picture:
-    return asyncio.run(_load_picture_async(options))
+def _load_dump(options: ProcessOptions) -> ThreadDump:
+    return asyncio.run(_load_dump_async(options))
 
 
-async def _load_picture_async(options: ProcessOptions) -> Picture:
+async def _load_dump_async(options: ProcessOptions) -> ThreadDump:
     store = options.store()
     await store.open()
     try:
-        return await whole_picture_of(store, THREAD)
+        return await dump_store(store, THREAD)
     finally:
         await store.close()
 

@@ -16,8 +16,8 @@ from awaken.cli.output import complain, count, say, terminal_line
 from awaken.cli.question import shell_word
 from awaken.cli.store_address import store_address
 from awaken.cli.store_view import StoreView, run_with_store_view
-from awaken.core.secret import shown_address
-from awaken.core.store.threads import Freed, ThreadQuery
+from awaken.core.secret import redact_address
+from awaken.core.store.threads import DeleteResult, ThreadQuery
 from awaken.core.value import Value
 from awaken.stores import postgres
 
@@ -52,7 +52,7 @@ def migrate(dry_run: bool, store: str | None, as_json: bool) -> ExitCode:
     address = store_address(store)
     if not is_postgres(address):
         raise Mistake(
-            f"{shown_address(address)} needs no migrate: a file is brought up to date when it is "
+            f"{redact_address(address)} needs no migrate: a file is brought up to date when it is "
             "opened; name a database with --store postgresql://…"
         )
     done = migrate_tables(address, dry_run=dry_run)
@@ -93,7 +93,7 @@ class ForgetOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints: what was deleted, and the threads that are kept, because they run, or
     that would be deleted."""
 
-    freed: Freed | None = None
+    freed: DeleteResult | None = None
     kept: tuple[str, ...] | None = None
     would_free: tuple[str, ...] | None = None
 

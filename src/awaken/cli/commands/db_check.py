@@ -12,7 +12,7 @@ from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import complain, count, say, silence_unreadable, terminal_line
 from awaken.cli.store_address import resolve_existing_store
-from awaken.core.secret import shown_address
+from awaken.core.secret import redact_address
 from awaken.core.value import Value
 from awaken.runtime.loading import open_store
 from awaken.stores.sql.row_check import Backup, CheckedRow, HasRows, check_rows
@@ -81,7 +81,7 @@ async def _check(address: str, to: Path | None, *, mend: bool) -> CheckOutput:
     """
     store = open_store(address)
     if not isinstance(store, HasRows):
-        raise Mistake(f"{shown_address(address)} has no rows to check: name a store that stays")
+        raise Mistake(f"{redact_address(address)} has no rows to check: name a store that stays")
     backup = None
     if mend:
         beside = Path(store.path) if isinstance(store, SqliteStore) else Path("awaken")

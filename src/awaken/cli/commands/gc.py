@@ -13,7 +13,7 @@ from awaken.cli.exit_codes import ExitCode, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.output import ago, complain_unreadable, count, open_console, print_table, size
 from awaken.cli.store_view import StoreView, run_with_store_view
-from awaken.core.store.threads import ChildStrategy, Freed, ThreadQuery
+from awaken.core.store.threads import ChildStrategy, DeleteResult, ThreadQuery
 from awaken.core.thread import Thread
 from awaken.core.value import Value
 from awaken.stores.sqlite import Compacted, SqliteStore
@@ -46,7 +46,7 @@ class GcOutput(Value, frozen=True, kw_only=True):
     """What `--json` prints: what was deleted, or would be, and the file's size before and after.
     `deeds` is how many lines of the audit were deleted."""
 
-    freed: Freed | None = None
+    freed: DeleteResult | None = None
     deeds: int | None = None
     would_free: tuple[Thread, ...] | None = None
     compacted: Compacted | None = None
@@ -194,7 +194,7 @@ def _print_would_delete(console: Console, found: tuple[Thread, ...], now_ms: int
     return ExitCode.DONE
 
 
-def describe_freed(freed: Freed) -> str:
+def describe_freed(freed: DeleteResult) -> str:
     """One line: how much was deleted."""
     if not freed.threads and not freed.blobs:
         return "nothing to delete"

@@ -23,7 +23,7 @@ from awaken.cli.output import (
     silence_unreadable,
 )
 from awaken.cli.store_address import resolve_existing_store, store_address
-from awaken.core.access import KeyEntry, Role
+from awaken.core.access import KeyEntry, KeyRole
 from awaken.core.access_store import Access
 from awaken.core.budget import Budget
 from awaken.core.store.threads import Page
@@ -127,7 +127,7 @@ def parse_budget(ctx: click.Context, param: click.Parameter, text: str | None) -
 @click.option(
     "--role",
     "roles",
-    type=click.Choice([role.value for role in Role]),
+    type=click.Choice([role.value for role in KeyRole]),
     multiple=True,
     required=True,
     help="What the key may do; may be repeated.",

@@ -24,7 +24,7 @@ from awaken.cli.output import open_page, say
 from awaken.cli.stdin_lines import is_tty
 from awaken.cli.store_address import BUS_VARIABLE, STORE_VARIABLE, bus_address, store_address
 from awaken.cli.target import Target, load_served
-from awaken.core.secret import shown_address
+from awaken.core.secret import redact_address
 from awaken.runtime.loading import load
 
 BUILT_IN = "the built-in agent"
@@ -436,9 +436,9 @@ def _print_addresses(
     names = ", ".join(agents) or "no agents"
     say(f"awaken serves {names} at {address}")
     if not own_store:
-        say(f"  store   {shown_address(store_address(options.store))}")
+        say(f"  store   {redact_address(store_address(options.store))}")
         if bus := bus_address(options.bus):
-            say(f"  bus     {shown_address(bus)}")
+            say(f"  bus     {redact_address(bus)}")
     say(f"  console {address}{console}")
     if agents:
         _print_curl_example(options, address, agents)

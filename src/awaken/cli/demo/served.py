@@ -41,7 +41,7 @@ from awaken.server.call import ApiCall
 from awaken.server.endpoint import Endpoint, Resource
 from awaken.server.limits import Limits, StreamLimit
 from awaken.server.observe import set_up_logs
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.serve import Serving, address_of
 
 CASE_THREAD = "case-1042"
@@ -125,7 +125,7 @@ class DemoServer:
             handle=_kill,
             name="kill_this_process",
             summary="Kill this process with SIGKILL",
-            needs=(Role.ADMIN,),
+            needs=(KeyRole.ADMIN,),
             answers={},
         )
         return StarletteRoute(

@@ -85,7 +85,7 @@ class interruptible:
     """A context manager: its block runs until it ends or the token is cancelled.
 
     Cancelling the token interrupts what the block awaits. No task is created for this: the current
-    task (`task`, for a caller that knows it) is cancelled, and this class takes the cancellation
+    task (`task`, if the caller passes it) is cancelled, and this class takes the cancellation
     back. One instance may be used for several blocks of that task, one after another.
 
     Raises:
@@ -167,7 +167,7 @@ class interruptible:
         return bool(self._task.cancelling() <= self._before)
 
 
-def is_ours(error: BaseException) -> bool:
+def is_cancellation(error: BaseException) -> bool:
     """Whether an error raised in user code must be raised again, because it ends our own task.
 
     True if the task itself was cancelled, or its coroutine is being closed. Every other error is a
@@ -183,7 +183,7 @@ def is_ours(error: BaseException) -> bool:
     return task is None or (isinstance(error, asyncio.CancelledError) and task.cancelling() > 0)
 
 
-async def first_of(*waits: Awaitable[None]) -> None:
+async def wait_first(*waits: Awaitable[None]) -> None:
     """Return when the first of the awaitables ends; the others are cancelled."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import IO, Protocol
 
-INHERITED = (
+INHERITED_VARIABLES = (
     "HOME",
     "LANG",
     "LANGUAGE",
@@ -32,18 +32,18 @@ INHERITED = (
 """The variables a child that runs users' code gets from its parent, besides `LC_*`. API keys and
 passwords are not among them: `pass_env` names those the code needs."""
 
-DEPTH = "AWAKEN_PROCESS_DEPTH"
+DEPTH_VARIABLE = "AWAKEN_PROCESS_DEPTH"
 """The variable that counts how many agents' processes stand above a process."""
 
 
-def inherited(pass_env: Collection[str] = ()) -> dict[str, str]:
+def child_environment(pass_env: Collection[str] = ()) -> dict[str, str]:
     """The environment of a child that runs users' code: variables that hold no secrets (see
-    `INHERITED`), and those that `pass_env` names."""
-    wanted = {*INHERITED, DEPTH, *pass_env}
-    return {k: v for k, v in os.environ.items() if k in wanted or k.startswith("LC_")}
+    `INHERITED_VARIABLES`), and those that `pass_env` names."""
+    names = {*INHERITED_VARIABLES, DEPTH_VARIABLE, *pass_env}
+    return {k: v for k, v in os.environ.items() if k in names or k.startswith("LC_")}
 
 
-def how_it_ended(code: int) -> str:
+def describe_exit(code: int) -> str:
     """A return code, as `Popen` gives it, in words."""
     if code >= 0:
         return f"exited with code {code}"
@@ -71,7 +71,7 @@ class ChildProcess:
 
     Args:
         pass_fds: file descriptors that the child gets besides its stdin, stdout and stderr.
-        channel: what else leads from this process to the child; it is closed together with stdin.
+        channel: another channel from this process to the child; it is closed together with stdin.
 
     Raises:
         OSError: the child cannot be started.
@@ -166,7 +166,7 @@ class ChildProcess:
             self._channel.close()
 
     def _disown(self) -> None:
-        """Let go of the child in a fork of this process; the child ends with this process."""
+        """Forget the child in a fork of this process; the child ends with this process."""
         self._lock, self._reaped = threading.Lock(), True
         self._popen.returncode = self._popen.returncode or 0
         self.exited = Future()

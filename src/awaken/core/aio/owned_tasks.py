@@ -1,6 +1,6 @@
-"""Asyncio tasks with an owner: the one home of `create_task` outside a `TaskGroup`.
+"""Asyncio tasks with an owner: the only module with `create_task` outside a `TaskGroup`.
 
-Every task has an owner that hears how it ends. A function that awaits its own task to the end uses
+Every task has an owner that learns how it ends. A function that awaits its own task to the end uses
 `start_task`, one that keeps the task and only cancels it `start_logged`; an object that starts many
 keeps them in an `OwnedTasks`.
 """
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Never, TypeVar
 
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.errors import AwakenError, StoreUnavailable
 
 V = TypeVar("V")
@@ -23,22 +23,22 @@ def start_task(work: Coroutine[Any, Any, V], name: str | None = None) -> asyncio
     return asyncio.create_task(work, name=name)
 
 
-def when_ended(task: asyncio.Task[Any]) -> asyncio.Future[None]:
-    """A future that is done when the task has ended, however it ended; the caller then asks the
-    task for its result. Cancelling the caller does not cancel the task.
+def wait_task(task: asyncio.Task[Any]) -> asyncio.Future[None]:
+    """A future that is done when the task has ended, however it ended; the caller then reads
+    the task's result. Cancelling the caller does not cancel the task.
 
     `asyncio.shield` does the same with twice as many objects, which a process with a thousand
     waiting callers has a thousand times, and with one more callback of the event loop.
     """
     waiting: asyncio.Future[None] = task.get_loop().create_future()
 
-    def tell(task: asyncio.Task[Any]) -> None:
+    def on_done(task: asyncio.Task[Any]) -> None:
         if not task.cancelled():
             task.exception()  # as with `shield`, asyncio does not report it if the caller has left
         if not waiting.done():
             waiting.set_result(None)
 
-    task.add_done_callback(tell)
+    task.add_done_callback(on_done)
     return waiting
 
 
@@ -55,11 +55,11 @@ def start_logged(work: Coroutine[Any, Any, V], failed: str, log: logging.Logger)
 def log_end(task: asyncio.Task[Any], failed: str, log: logging.Logger) -> None:
     """Log the error that ends a task, if one does, as `failed`."""
 
-    def ended(task: asyncio.Task[Any]) -> None:
+    def on_done(task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             log_error(error, failed, log)
 
-    task.add_done_callback(ended)
+    task.add_done_callback(on_done)
 
 
 class OwnedTasks:
@@ -118,7 +118,7 @@ class OwnedTasks:
             except (KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as error:
-                if is_ours(error):
+                if is_cancellation(error):
                     raise
                 log_error(error, failed, self._log)
                 await asyncio.sleep(pause)
@@ -146,9 +146,9 @@ class OwnedTasks:
                 self._log.error("task %s was cancelled and goes on", task.get_name())
 
 
-async def or_log(work: Awaitable[V], failed: str, log: logging.Logger) -> V | None:
-    """Do `work` that concerns one thread of many. An error in it is logged as `failed`, and `None`
-    is returned, so that the other threads go on.
+async def log_errors(work: Awaitable[V], failed: str, log: logging.Logger) -> V | None:
+    """Await `work` for one thread of many. An error in it is logged as `failed`, and `None` is
+    returned, so that the caller continues with the other threads.
 
     Raises:
         StoreUnavailable: the store does not answer: the other threads could not go on either.

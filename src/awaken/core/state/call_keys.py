@@ -27,7 +27,7 @@ class ToolCallState(Value, frozen=True, kw_only=True):
 
     `key` is its key in the call ledger. `asked` counts the questions (tickets) it has asked;
     `digest`, `expires_at`, `asker`, `message` and `response_schema` belong to the last one. `asker`
-    is set if the question comes from a run beneath this call.
+    is set if the question comes from a run that this call started.
     """
 
     call_id: str
@@ -77,10 +77,10 @@ class ToolCallState(Value, frozen=True, kw_only=True):
         response_schema: Json = None,
     ) -> ToolCallState:
         """The call with this suspension; a blank id counts as `None`, the reason is trimmed."""
-        known = id if id is not None and id.strip() else None
+        suspension_id = id if id is not None and id.strip() else None
         return _replace(
             self,
-            suspension_id=known,
+            suspension_id=suspension_id,
             suspension_reason=_trim(reason),
             message=message or None,
             response_schema=response_schema,
@@ -136,11 +136,12 @@ def _tool_calls(state: ToolCallStatesValue, update: ToolCallUpdate) -> ToolCallS
     return ToolCallStatesValue(calls={**state.calls, call.call_id: call}, turn=turn)
 
 
-def _unsettled(state: ToolCallStatesValue) -> ToolCallStatesValue | None:
+def _drop_settled_calls(state: ToolCallStatesValue) -> ToolCallStatesValue | None:
     """The calls a restarted process needs from the state, or `None` if there are none.
 
-    It reads about ended calls in the message log and the call ledger. A call that ended is kept
-    only if it has an answer that was not carried out, or a question that neither of them records.
+    That process reads about ended calls in the message log and the call ledger. A call that ended
+    is kept only if it has an answer that was not carried out, or a question that neither of them
+    records.
     """
     kept: dict[str, ToolCallState] | None = None
     for id, call in state.calls.items():
@@ -162,5 +163,5 @@ TOOL_CALL_STATES: StateKey[ToolCallStatesValue, ToolCallUpdate] = BuiltInKey(
     apply=_tool_calls,
     merge=Merge.COMMUTATIVE,
     scope=Scope.THREAD,
-    durable=_unsettled,
+    durable=_drop_settled_calls,
 )

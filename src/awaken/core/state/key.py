@@ -177,9 +177,9 @@ class StateKey(Generic[V, U]):
 
 class BuiltInKey(StateKey[V, U]):
     """A key of the runtime or a built-in plugin, whose values only our typed code makes: they are
-    not read back before they are stored. What a caller gives for them is checked where it enters.
+    not read back before they are stored. Values from callers are checked where they enter.
 
-    A key that callers' code may update with a struct of its own making is no such key.
+    A key that users' code may update with its own structs is not a `BuiltInKey`.
     """
 
     __slots__ = ()

@@ -1,6 +1,7 @@
 """The runtime's own state keys of runs and threads, with their values and updates.
 
-Some keys say what of a thread is in blobs, so that no run has to search its message log for it.
+Some keys record which parts of a thread are in blobs, so that no run has to search its message log
+for them.
 """
 
 from __future__ import annotations
@@ -305,7 +306,7 @@ class StopConditionStats(Value, frozen=True, kw_only=True):
     recent_response_texts: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
 
 
-def _stored_stats(stats: StopConditionStats) -> StopConditionStats:
+def _drop_last_response(stats: StopConditionStats) -> StopConditionStats:
     # The message log has the last answer already: storing it here too would double every commit.
     return _replace(stats, last_response_text="")
 
@@ -314,7 +315,7 @@ STOP_STATS: StateKey[StopConditionStats, StopConditionStats] = BuiltInKey(
     "__runtime.stop_condition_stats",
     initial=StopConditionStats,
     apply=lambda _, stats: stats,
-    encode=_stored_stats,
+    encode=_drop_last_response,
 )
 
 

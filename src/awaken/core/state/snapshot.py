@@ -1,4 +1,4 @@
-"""Snapshots: what readers see of the state at one revision."""
+"""Snapshots: the state at one revision."""
 
 from __future__ import annotations
 

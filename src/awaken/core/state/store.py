@@ -41,7 +41,7 @@ _NO_NAMES: frozenset[str] = frozenset()
 _EMPTY = Snapshot.of(0, {})
 
 
-def _reduced(key: StateKey[Any, Any], old: Any, update: Any) -> Any:
+def _apply_update(key: StateKey[Any, Any], old: Any, update: Any) -> Any:
     try:
         new = key.apply(key.initial() if old is MISSING else old, update)
     except BaseException as error:
@@ -169,7 +169,7 @@ class StateStore:
             if name not in self._keys:
                 raise UnknownKey(name)
             old = self._latest.get(name, MISSING)
-            new = _reduced(key, old, update)
+            new = _apply_update(key, old, update)
             revision = self._revision = self._revision + 1
             if new is not old:
                 self._latest[name] = self._fresh[name] = new
@@ -234,7 +234,7 @@ class StateStore:
                 if changed_at > base:
                     raise RevisionConflict(expected=base, actual=changed_at, key=name)
             old = changes[name] if name in changes else latest.get(name, MISSING)
-            new = _reduced(key, old, update)
+            new = _apply_update(key, old, update)
             if new is not old:
                 changes[name] = new
             elif isinstance(new, msgspec.Struct):
@@ -314,13 +314,13 @@ class StateStore:
             fresh: dict[str, KeyRegistration] = {}
             for registration in keys:
                 name = registration.key.name
-                known = self._keys.get(name) or fresh.get(name)
-                if known is None:
+                existing = self._keys.get(name) or fresh.get(name)
+                if existing is None:
                     fresh[name] = registration
-                elif known.key is not registration.key:
+                elif existing.key is not registration.key:
                     raise KeyAlreadyRegistered(name)
             returning = {
-                name: self._loaded(registration.key, self._parked[name])
+                name: self._load_value(registration.key, self._parked[name])
                 for name, registration in fresh.items()
                 if name in self._parked
             }
@@ -467,12 +467,12 @@ class StateStore:
                     raise UnknownKey(name)
                 parked[name] = json
             elif scope is None or registration.scope is scope:
-                loaded[name] = self._loaded(registration.key, json)
+                loaded[name] = self._load_value(registration.key, json)
         if parked:
             self._parked = {**self._parked, **parked}
         return loaded
 
-    def _loaded(self, key: StateKey[V, Any], json: Json) -> V:
+    def _load_value(self, key: StateKey[V, Any], json: Json) -> V:
         value = key.load(json)
         if key.durable is not None and value != key.initial():
             self._stored |= {key.name}

@@ -16,7 +16,7 @@ import msgspec
 from awaken.codec import Json
 from awaken.core.event import RunEvent
 from awaken.core.message import Message
-from awaken.core.request_manifest import KeptText, RequestManifest
+from awaken.core.request_manifest import RequestManifest, StoredText
 from awaken.core.run import RunRecord
 from awaken.core.store.commands import OUTBOX_KEY, ThreadCommand
 from awaken.core.suspension import Ticket
@@ -78,7 +78,7 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     blobs: tuple[str, ...] = ()
     rewinds_to: int | None = None
     requests: tuple[RequestManifest, ...] = ()
-    texts: tuple[KeptText, ...] = ()
+    texts: tuple[StoredText, ...] = ()
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):

@@ -175,8 +175,9 @@ class ChildStrategy(StrEnum):
     CASCADE = "cascade"
 
 
-class Freed(Value, frozen=True, kw_only=True):
-    """What was deleted; `bytes` is the size of the commits, if the store knows it, and blobs."""
+class DeleteResult(Value, frozen=True, kw_only=True):
+    """The counts of a deletion; `bytes` is the size of the commits, if the store knows it, and of
+    the blobs."""
 
     threads: int = msgspec.field(default_factory=int)
     runs: int = msgspec.field(default_factory=int)
@@ -357,7 +358,7 @@ class Threads(Protocol):
         children: ChildStrategy = ChildStrategy.REJECT,
         force: bool = False,
         at_ms: int,
-    ) -> Freed:
+    ) -> DeleteResult:
         """Delete a thread with its runs, budget books, tickets and commands, in one transaction.
 
         With `force`, open runs that have no owner are deleted too.
@@ -371,7 +372,7 @@ class Threads(Protocol):
         """
         ...
 
-    async def prune(self, *, before_ms: int) -> Freed:
+    async def prune(self, *, before_ms: int) -> DeleteResult:
         """Delete the threads that were last changed before `before_ms`.
 
         Kept are threads with an open run, a submitted run, a live owner or children that are kept,
@@ -380,7 +381,7 @@ class Threads(Protocol):
         """
         ...
 
-    async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
+    async def forget_scope(self, scope: str, *, at_ms: int) -> DeleteResult:
         """Delete the threads of a tenant, whatever state their runs are in, as `prune` does it.
 
         Kept are threads with a live owner: cancel their runs first, or repeat this later.

@@ -9,7 +9,7 @@ import msgspec
 from awaken.codec import dumps_text
 from awaken.core.message import Message, Role, Visibility
 from awaken.core.transcript import is_summary
-from awaken.core.window import TokenCounter, shortened
+from awaken.core.window import TokenCounter, shorten_message
 
 LEAST_TOKENS = 1024
 """Fewer tokens than this are not worth a summary."""
@@ -93,7 +93,7 @@ def _lines(message: Message) -> list[str]:
     """A message as the summariser reads it; internal messages are left out."""
     if message.visibility is Visibility.INTERNAL:
         return []
-    said = shortened(message).text()
+    said = shorten_message(message).text()
     name = message.role.value.capitalize()
     lines = [f"[{name}]: {said}"] if said.strip() else []
     calls = message.tool_calls or ()

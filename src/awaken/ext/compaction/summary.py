@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.core.aio.cancel import is_ours
+from awaken.core.aio.cancel import is_cancellation
 from awaken.core.aio.owned_tasks import start_task
 from awaken.core.inference import InferenceOverride
 from awaken.core.llm import InferenceRequest
@@ -46,7 +46,7 @@ async def summarise(
     except AwakenError as error:
         return SummaryOutcome(error=str(error))
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         log.exception("a summary for thread %s failed", talk.identity.thread_id)
         return SummaryOutcome(error=f"{type(error).__name__}: {describe(error)}")

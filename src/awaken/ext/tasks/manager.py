@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from awaken.codec import Json
-from awaken.core.aio.cancel import CancellationToken, first_of
+from awaken.core.aio.cancel import CancellationToken, wait_first
 from awaken.core.inbox import InboxReceiver, InboxSender, inbox_channel
 from awaken.core.state.store import StateStore
 from awaken.core.task import (
@@ -277,7 +277,7 @@ class BackgroundTaskManager:
             return
         limit = () if timeout is None else (self.handles.clock.sleep(timeout),)
         waits = [_wait_all([end]) for end in ends] if mode == "any" else [_wait_all(ends)]
-        await first_of(*waits, *limit)
+        await wait_first(*waits, *limit)
 
     # -- cancelling ---------------------------------------------------------------------------
 

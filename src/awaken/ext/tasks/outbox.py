@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from awaken.core.aio.cancel import first_of
+from awaken.core.aio.cancel import wait_first
 from awaken.core.lifecycle import RunStatus
 from awaken.core.registry import ExecutionResolver
 from awaken.core.state.command import Command
@@ -153,7 +153,7 @@ class MessageDispatcher:
             await sink.deliver(route.request)
             delivered = True
 
-        await first_of(deliver(), self._manager.handles.clock.sleep(LONGEST_DELIVERY))
+        await wait_first(deliver(), self._manager.handles.clock.sleep(LONGEST_DELIVERY))
         if not delivered:
             raise TimeoutError(f"no answer within {LONGEST_DELIVERY:g} seconds")
 

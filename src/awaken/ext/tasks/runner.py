@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from awaken.clock import Clock
-from awaken.core.aio.cancel import first_of, is_ours
+from awaken.core.aio.cancel import is_cancellation, wait_first
 from awaken.core.aio.owned_tasks import start_logged, start_task
 from awaken.core.task import CURRENT_TASK, TaskStatus
 from awaken.core.thread_ids import without_scope
@@ -109,7 +109,7 @@ async def supervise(
         if not body.done():
             log.warning("task %s ignored its token and is cancelled", handle.record.task_id)
             body.cancel()
-            await first_of(_wait_done(body), clock.sleep(grace))
+            await wait_first(_wait_done(body), clock.sleep(grace))
     finally:
         watch.cancel()
         body.cancel()
@@ -149,7 +149,7 @@ async def _run_body(handle: TaskHandle, work: Work) -> TaskResult:
             return TaskResult.cancelled()
         return TaskResult.failed("Cancelled: by something the task waited for")
     except BaseException as error:
-        if is_ours(error):
+        if is_cancellation(error):
             raise
         log.warning("task %s failed", handle.record.task_id, exc_info=True)
         return TaskResult.failed(without_scope(describe(error), handle.record.owner_thread_id))
@@ -177,7 +177,7 @@ async def _watch(
     if deadline is None:
         await handle.token.cancelled()
     else:
-        await first_of(handle.token.cancelled(), clock.sleep(deadline))
+        await wait_first(handle.token.cancelled(), clock.sleep(deadline))
         if not handle.token.is_cancelled():
             passed_deadline.seconds = deadline
             handle.token.cancel()

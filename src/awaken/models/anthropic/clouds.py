@@ -57,16 +57,18 @@ class BedrockMessages(AnthropicMessages):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._extra_body = add_native_tools(extra_body, native, self.platform)
-        module = sdk("anthropic", extra="bedrock", whose="bedrock")
-        boto = sdk("boto3", extra="bedrock", whose="bedrock")
+        module = sdk("anthropic", extra="bedrock", provider="bedrock")
+        boto = sdk("boto3", extra="bedrock", provider="bedrock")
         if (access_key is None) != (secret_key is None):
             raise ConfigError("access_key and secret_key belong together: give both or neither")
-        key = find_key(api_key, ["AWS_BEARER_TOKEN_BEDROCK"], whose="bedrock")
+        key = find_key(api_key, ["AWS_BEARER_TOKEN_BEDROCK"], provider="bedrock")
         secrets = {
             "api_key": key,
-            "aws_access_key": find_key(access_key, whose="bedrock", argument="access_key"),
-            "aws_secret_key": find_key(secret_key, whose="bedrock", argument="secret_key"),
-            "aws_session_token": find_key(session_token, whose="bedrock", argument="session_token"),
+            "aws_access_key": find_key(access_key, provider="bedrock", argument="access_key"),
+            "aws_secret_key": find_key(secret_key, provider="bedrock", argument="secret_key"),
+            "aws_session_token": find_key(
+                session_token, provider="bedrock", argument="session_token"
+            ),
         }
         options = {
             **common_options(base_url, timeout, default_headers),
@@ -128,9 +130,9 @@ class VertexMessages(AnthropicMessages):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._extra_body = add_native_tools(extra_body, native, self.platform)
-        module = sdk("anthropic", extra="vertex", whose="vertex")
-        sdk("google.auth", extra="vertex", whose="vertex")
-        token = find_key(access_token, whose="vertex", argument="access_token")
+        module = sdk("anthropic", extra="vertex", provider="vertex")
+        sdk("google.auth", extra="vertex", provider="vertex")
+        token = find_key(access_token, provider="vertex", argument="access_token")
         options = {
             **common_options(base_url, timeout, default_headers),
             "project_id": _require_setting(project, PROJECTS, "a project", "project"),

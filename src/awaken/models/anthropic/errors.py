@@ -79,7 +79,7 @@ class AnthropicErrors:
                 raise
             raise failure from failure.__cause__
 
-    def unfinished_stream(self, page: str | None) -> InferenceExecutionError:
+    def incomplete_stream_error(self, page: str | None) -> InferenceExecutionError:
         """The error for a stream without an end.
 
         Args:

@@ -19,7 +19,7 @@ from awaken.core.llm import (
     Stop,
 )
 from awaken.core.message import Message, Role
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.errors import ConfigError
 from awaken.models.anthropic.errors import AnthropicErrors
 from awaken.models.anthropic.model_names import Platform, abilities_of_model
@@ -105,15 +105,15 @@ class AnthropicMessages:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._extra_body = add_native_tools(extra_body, native, self.platform)
-        module = sdk("anthropic", extra="anthropic", whose="anthropic")
+        module = sdk("anthropic", extra="anthropic", provider="anthropic")
         if client is not None:
             self._use_client(module, client, max_tokens, clock)
             return
         key: RedactedString | None
         if base_url is None:
-            key = secret(api_key, KEYS, whose="anthropic")
+            key = secret(api_key, KEYS, provider="anthropic")
         else:
-            key = find_key(api_key, whose="anthropic")
+            key = find_key(api_key, provider="anthropic")
         options = common_options(base_url, timeout, default_headers)
 
         def make() -> Any:
@@ -167,7 +167,7 @@ class AnthropicMessages:
                 finally:
                     await stream.close()
                 if not reader.done:
-                    raise self._errors.unfinished_stream(body.page)
+                    raise self._errors.incomplete_stream_error(body.page)
             if not reader.paused:
                 return
             if heard is None:
@@ -211,7 +211,7 @@ class AnthropicMessages:
     ) -> None:
         if max_tokens is not None and max_tokens <= 0:
             raise ConfigError(f"max_tokens is {max_tokens}: give a number above zero, or leave it")
-        http = sdk("httpx2", extra="anthropic", whose=self.platform)
+        http = sdk("httpx2", extra="anthropic", provider=self.platform)
         self._max_tokens = max_tokens
         self._betas = _betas(headers or {})
         self._errors = AnthropicErrors(module, http, clock, secrets)
@@ -227,14 +227,14 @@ def open_anthropic() -> AnthropicMessages:
 
 
 def add_native_tools(
-    extra_body: Mapping[str, Any] | None, native: Sequence[NativeTool], whose: str
+    extra_body: Mapping[str, Any] | None, native: Sequence[NativeTool], provider: str
 ) -> dict[str, Any]:
     """The further fields of every request, with the provider's own tools.
 
     Raises:
         ConfigError: Anthropic has no such tool.
     """
-    tools = native_tool_fields(native, _NATIVE, whose)
+    tools = native_tool_fields(native, _NATIVE, provider)
     return add_extra_fields({"tools": tools} if tools else {}, extra_body or {})
 
 
@@ -248,7 +248,7 @@ def common_options(
     """
     if base_url is not None and not base_url.startswith(("http://", "https://")):
         raise ConfigError(
-            f"base_url {shown_address(base_url)!r} begins with neither http:// nor https://"
+            f"base_url {redact_address(base_url)!r} begins with neither http:// nor https://"
         )
     if not timeout > 0:
         raise ConfigError(f"timeout is {timeout}: give seconds above zero")

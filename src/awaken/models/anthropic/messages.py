@@ -34,7 +34,7 @@ from awaken.core.message import (
     UrlSource,
     Video,
 )
-from awaken.models.wire import CallIds, call_input, unsupported, wire_name
+from awaken.models.wire import CallIds, build_unsupported_error, call_input, wire_name
 
 ORIGIN = "anthropic"
 
@@ -133,7 +133,7 @@ class AnthropicConversation:
 
     def _add_assistant(self, message: Message, where: str) -> None:
         blocks: list[BlockParam] = []
-        unanswered = () if message is self._last else _unanswered_calls(message)
+        unanswered = () if message is self._last else _find_open_calls(message)
         for index, block in enumerate(message.content):
             match block:
                 case Text():
@@ -151,7 +151,7 @@ class AnthropicConversation:
                     _cite(blocks, block)
                 case _:
                     what = f"{type(block).__name__} (assistant)"
-                    raise unsupported(self._model, what, f"{where}[{index}]")
+                    raise build_unsupported_error(self._model, what, f"{where}[{index}]")
         inside = {block.id for block in message.content if isinstance(block, ToolUse)}
         for call in message.tool_calls or ():
             if call.id not in inside:
@@ -196,7 +196,7 @@ def _own_block(block: Opaque) -> list[BlockParam]:
     return [dict(block.data)] if mine else []
 
 
-def _unanswered_calls(message: Message) -> list[Opaque]:
+def _find_open_calls(message: Message) -> list[Opaque]:
     """Calls of the provider's own tools without their results, as a broken stream leaves them.
 
     Only the last answer may have such calls: its continuation begins with them.
@@ -242,7 +242,7 @@ def media_block(block: ContentBlock, model: str, where: str) -> BlockParam | Non
         case Thinking() | Opaque() | Citation():
             return None
         case Audio() | Video():
-            raise unsupported(model, type(block).__name__, where)
+            raise build_unsupported_error(model, type(block).__name__, where)
         case _:
             raise InvalidRequest(f"a {type(block).__name__} block has no place at {where}")
 
@@ -257,7 +257,7 @@ def system_block(block: ContentBlock, model: str, where: str) -> BlockParam | No
         return text_block(block.text)
     if isinstance(block, Thinking):
         return None
-    raise unsupported(model, f"{type(block).__name__} (system)", where)
+    raise build_unsupported_error(model, f"{type(block).__name__} (system)", where)
 
 
 def thinking_block(block: Thinking) -> BlockParam | None:
@@ -297,7 +297,7 @@ def _document_source(given: MediaSource, model: str, where: str) -> BlockParam:
     if kind == "application/pdf":
         return {"type": "base64", "media_type": kind, "data": source.data}
     if not kind.startswith("text/") and kind != "application/json":
-        raise unsupported(model, f"Document ({source.media_type})", where)
+        raise build_unsupported_error(model, f"Document ({source.media_type})", where)
     try:
         text = b64decode(source.data).decode()
     except (binascii.Error, UnicodeDecodeError) as error:

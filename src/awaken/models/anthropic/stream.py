@@ -95,7 +95,7 @@ class StreamReader:
         self._ends: dict[str, Callable[[Any, int], MaybeEvent]] = {
             "text": self._text_end,
             "thinking": self._thinking_end,
-            "redacted_thinking": self._redacted_end,
+            "redacted_thinking": self._end_redacted,
             "tool_use": self._call_end,
         }
 
@@ -241,7 +241,7 @@ class StreamReader:
     def _thinking_end(self, block: Any, index: int) -> MaybeEvent:
         return ReasoningDone(origin=ORIGIN, signature="".join(self._signature) or None)
 
-    def _redacted_end(self, block: Any, index: int) -> MaybeEvent:
+    def _end_redacted(self, block: Any, index: int) -> MaybeEvent:
         return ReasoningDone(origin=ORIGIN, encrypted=block.data)
 
     def _arguments(self, event: Any) -> MaybeEvent:

@@ -21,7 +21,7 @@ from awaken.core.llm import (
     ProviderError,
     Unauthorized,
 )
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.errors import ConfigError
 from awaken.models.anthropic.clouds import REGIONS, first_env_value, region_of_profile
 from awaken.models.anthropic.executor import common_options
@@ -78,12 +78,12 @@ class BedrockConverse:
         default_headers: Mapping[str, str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._boto = sdk("boto3", extra="bedrock", whose=self.name)
-        self._http = sdk("httpx2", extra="bedrock", whose=self.name)
-        self._auth = sdk("botocore.auth", extra="bedrock", whose=self.name)
-        self._frames = sdk("botocore.eventstream", extra="bedrock", whose=self.name)
+        self._boto = sdk("boto3", extra="bedrock", provider=self.name)
+        self._http = sdk("httpx2", extra="bedrock", provider=self.name)
+        self._auth = sdk("botocore.auth", extra="bedrock", provider=self.name)
+        self._frames = sdk("botocore.eventstream", extra="bedrock", provider=self.name)
         common_options(base_url, timeout, default_headers)
-        self._key = find_key(api_key, ["AWS_BEARER_TOKEN_BEDROCK"], whose=self.name)
+        self._key = find_key(api_key, ["AWS_BEARER_TOKEN_BEDROCK"], provider=self.name)
         if self._key is not None and profile:
             raise ConfigError("a Bedrock key and a profile are both given: keep one")
         self._region = region or first_env_value(REGIONS) or region_of_profile(self._boto, profile)
@@ -156,7 +156,7 @@ class BedrockConverse:
         credentials = self._session.get_credentials()
         if credentials is None:
             raise Unauthorized(f"there are no AWS credentials: {_SIGN_IN}")
-        asked = sdk("botocore.awsrequest", extra="bedrock", whose=self.name).AWSRequest(
+        asked = sdk("botocore.awsrequest", extra="bedrock", provider=self.name).AWSRequest(
             method="POST", url=url, data=body, headers=headers
         )
         frozen = credentials.get_frozen_credentials()
@@ -190,7 +190,7 @@ class BedrockConverse:
             return InferenceTimeout(f"no word from Bedrock for {self._timeout:g} s")
         if isinstance(error, self._http.ConnectError):
             return ProviderError(
-                f"connection error: nothing answers at {shown_address(self._url)} ({words})"
+                f"connection error: nothing answers at {redact_address(self._url)} ({words})"
             )
         if isinstance(error, self._http.HTTPError):
             return ProviderError(f"connection reset: {words}")

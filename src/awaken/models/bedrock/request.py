@@ -22,7 +22,7 @@ from awaken.core.message import (
     ToolUse,
 )
 from awaken.models.settings import drop_unsupported, extra_fields, refuse_settings, tool_choice_of
-from awaken.models.wire import CallIds, call_input, unsupported, wire_name
+from awaken.models.wire import CallIds, build_unsupported_error, call_input, wire_name
 
 ORIGIN = "bedrock"
 
@@ -53,7 +53,7 @@ def converse_body(request: InferenceRequest) -> dict[str, Any]:
         InvalidRequest: the API cannot take a part of the request.
     """
     request = drop_unsupported(request, _DROPPED)
-    talk = _Conversation(request.upstream_model)
+    talk = _ConverseMessages(request.upstream_model)
     for index, message in enumerate(request.messages):
         talk.add(message, f"messages[{index}].content")
     system = [text for block in request.system for text in talk.texts([block], "system")]
@@ -107,7 +107,7 @@ def _spec(name: str, description: str, schema: Any) -> Block:
     return {"toolSpec": spec}
 
 
-class _Conversation:
+class _ConverseMessages:
     """The messages so far: user and assistant alternate, and a user begins."""
 
     def __init__(self, model: str) -> None:
@@ -140,7 +140,7 @@ class _Conversation:
             if isinstance(block, Text):
                 found += _text(block.text)
             elif not isinstance(block, Thinking | Opaque | Citation):
-                raise unsupported(self._model, block, f"{where}[{at}]")
+                raise build_unsupported_error(self._model, block, f"{where}[{at}]")
         return found
 
     def _system(self, message: Message, where: str) -> None:
@@ -205,7 +205,7 @@ class _Conversation:
             kind = kinds.get(block.source.media_type.partition(";")[0].strip().lower())
             if kind is not None:
                 return [self._medium(block, kind, block.source.data)]
-        raise unsupported(self._model, block, where)
+        raise build_unsupported_error(self._model, block, where)
 
     def _medium(self, block: Image | Document, kind: str, data: str) -> Block:
         medium: Block = {"format": kind, "source": {"bytes": data}}

@@ -35,7 +35,7 @@ from awaken.core.message import (
     Video,
 )
 from awaken.models.google.model_names import is_older
-from awaken.models.wire import MAX_NAME, call_input, unsupported
+from awaken.models.wire import MAX_NAME, build_unsupported_error, call_input
 
 if TYPE_CHECKING:
     from google.genai import types
@@ -135,7 +135,7 @@ class _Contents:
         parts: list[Part] = []
         for at, block in enumerate(message.content):
             if isinstance(block, Thinking):
-                self._thought(block, f"{where}.content[{at}]", parts)
+                self._add_thought(block, f"{where}.content[{at}]", parts)
             else:
                 parts += self._plain(block, f"{where}.content[{at}]")
         for at, call in enumerate(message.tool_calls or ()):
@@ -158,9 +158,9 @@ class _Contents:
             return opaque_part(block.data) if block.origin == ORIGIN else []
         if isinstance(block, Thinking | Citation):
             return []
-        raise unsupported(self._model, block, where)
+        raise build_unsupported_error(self._model, block, where)
 
-    def _thought(self, block: Thinking, where: str, parts: list[Part]) -> None:
+    def _add_thought(self, block: Thinking, where: str, parts: list[Part]) -> None:
         if block.origin != ORIGIN:
             return
         if block.thinking:
@@ -292,7 +292,7 @@ def only_text(block: object, where: str, model: str) -> str:
     """
     if isinstance(block, Text):
         return block.text
-    raise unsupported(model, block, where)
+    raise build_unsupported_error(model, block, where)
 
 
 def _media(source: MediaSource, where: str) -> Part:

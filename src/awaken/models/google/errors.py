@@ -28,9 +28,9 @@ class GeminiErrors:
 
     def __init__(self, key: RedactedString | None, clock: Clock) -> None:
         self._key, self._clock = key, clock
-        self._api = sdk("google.genai.errors", extra="google", whose="Gemini")
-        self._auth = sdk("google.auth.exceptions", extra="google", whose="Gemini")
-        self._http = sdk("httpx2", extra="google", whose="Gemini")
+        self._api = sdk("google.genai.errors", extra="google", provider="Gemini")
+        self._auth = sdk("google.auth.exceptions", extra="google", provider="Gemini")
+        self._http = sdk("httpx2", extra="google", provider="Gemini")
 
     @contextmanager
     def translate_errors(self, began: Callable[[], bool]) -> Iterator[None]:

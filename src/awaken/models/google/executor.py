@@ -15,7 +15,7 @@ from awaken.core.llm import (
     LlmStreamEvent,
     ModelAbilities,
 )
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.errors import ConfigError
 from awaken.ids import UUID7, Ids
 from awaken.models.google.contents import wire_name
@@ -98,7 +98,7 @@ class GoogleGemini:
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
-        self._genai = sdk("google.genai", extra="google", whose=_whose(vertex))
+        self._genai = sdk("google.genai", extra="google", provider=_provider_name(vertex))
         self._key, self._whose = _identity(
             api_key,
             vertex,
@@ -111,7 +111,8 @@ class GoogleGemini:
         )
         if base_url is not None and not base_url.startswith(("http://", "https://")):
             raise ConfigError(
-                f"Gemini: base_url begins with http:// or https://, not {shown_address(base_url)!r}"
+                "Gemini: base_url begins with http:// or https://, not "
+                f"{redact_address(base_url)!r}"
             )
         if not timeout > 0:
             raise ConfigError(f"Gemini: timeout is a number of seconds above 0, not {timeout!r}")
@@ -119,7 +120,7 @@ class GoogleGemini:
         self._api_version = api_version
         # Headers may contain a key, too.
         self._headers = {name: RedactedString(value) for name, value in (headers or {}).items()}
-        tools = native_tool_fields(native, _NATIVE, _whose(vertex))
+        tools = native_tool_fields(native, _NATIVE, _provider_name(vertex))
         own = {"tools": tools} if tools else {}
         self._config = self._check_config(add_extra_fields(own, config or {}))
         self._ids = ids
@@ -132,7 +133,7 @@ class GoogleGemini:
         return "google_vertex" if self._vertex else "google"
 
     def __repr__(self) -> str:
-        shown = None if self._base_url is None else repr(shown_address(self._base_url))
+        shown = None if self._base_url is None else repr(redact_address(self._base_url))
         return f"GoogleGemini(vertex={self._vertex}, base_url={shown})"
 
     def abilities(self, upstream_model: str) -> ModelAbilities:
@@ -180,15 +181,15 @@ class GoogleGemini:
         return self._brought if self._brought is not None else self._clients.get()[0]
 
     def _connect(self) -> tuple[Client, httpx2.AsyncClient]:
-        httpx = sdk("httpx2", extra="google", whose=_whose(self._vertex))
+        httpx = sdk("httpx2", extra="google", provider=_provider_name(self._vertex))
         limit = httpx.Timeout(self._timeout).as_dict()
 
-        async def limited(request: httpx2.Request) -> None:
+        async def set_timeout(request: httpx2.Request) -> None:
             # The SDK sends its own timeout to the server, as a limit for the whole answer.
             request.extensions = {**request.extensions, "timeout": limit}
 
         http = httpx.AsyncClient(
-            event_hooks={"request": [limited], "response": [limit_response, data_lines, _note]}
+            event_hooks={"request": [set_timeout], "response": [limit_response, data_lines, _note]}
         )
         options = {
             "base_url": self._base_url,
@@ -228,7 +229,7 @@ def open_google_vertex(**options: Any) -> GoogleGemini:
     return GoogleGemini(vertex=True, **options)
 
 
-def _whose(vertex: bool) -> str:
+def _provider_name(vertex: bool) -> str:
     """The provider's name, as written before a model's name."""
     return "google-vertex" if vertex else "google"
 
@@ -250,11 +251,11 @@ def _identity(
         if project or location or credentials:
             raise ConfigError("Gemini: project, location and credentials are for vertex=True")
         find = secret if names else find_key
-        return find(api_key, names, whose=_whose(vertex)), {}
+        return find(api_key, names, provider=_provider_name(vertex)), {}
     if api_key is not None:
         if credentials is not None or project or location:
             raise ConfigError("Vertex AI: give api_key, or project, location and credentials")
-        key = secret(api_key, names[1:], whose=_whose(vertex))
+        key = secret(api_key, names[1:], provider=_provider_name(vertex))
         return key, {}
     project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
     if not project:

@@ -112,7 +112,7 @@ class GeminiStream:
         if candidate.content is not None and candidate.content.parts:
             for part in candidate.content.parts:
                 if part.thought:
-                    self._thought(part, events)
+                    self._on_thought(part, events)
                 elif part.function_call is not None:
                     self._call(part, part.function_call, chunk.response_id, events)
                 elif (data := opaque_data(part)) is not None:
@@ -161,7 +161,7 @@ class GeminiStream:
         keep = Opaque if kind in _OWN_PARTS else keep_unknown_part
         events.append(keep(origin=ORIGIN, kind=kind, data=data))
 
-    def _thought(self, part: types.Part, events: list[LlmStreamEvent]) -> None:
+    def _on_thought(self, part: types.Part, events: list[LlmStreamEvent]) -> None:
         self._thinking = True
         if part.text:
             events.append(ReasoningDelta(delta=part.text))

@@ -12,7 +12,7 @@ from typing import Any
 
 from awaken.core.llm import InferenceRequest, LlmStreamEvent, ModelAbilities, ProviderError
 from awaken.errors import ConfigError
-from awaken.models.local.process import ModelProcess, bundled_model, check_installed
+from awaken.models.local.process import ModelProcess, check_installed, find_bundled_model
 from awaken.models.local.request import plain_request
 from awaken.models.openai import OpenAIChat
 from awaken.models.sdk import sdk
@@ -58,7 +58,7 @@ class LocalModel:
         timeout: float = TIMEOUT,
     ) -> None:
         check_installed()
-        sdk("openai", extra="local", whose="the local model")
+        sdk("openai", extra="local", provider="the local model")
         if threads is None:
             threads = max(1, (os.cpu_count() or 2) - 1)
         for option, value in (
@@ -131,7 +131,7 @@ def open_local() -> LocalModel:
 def _model_file(given: str | os.PathLike[str] | None) -> Path:
     named = given or os.environ.get("AWAKEN_LOCAL_MODEL")
     if not named:
-        return bundled_model()
+        return find_bundled_model()
     path = Path(named).expanduser()
     if not path.is_file():
         raise ConfigError(f"the local model: there is no file {str(path)!r}; name a GGUF file")

@@ -98,7 +98,7 @@ class ModelProcess:
         raise ProviderError(f"the local model did not start: {told or 'it was ended'}")
 
 
-def bundled_model() -> Path:
+def find_bundled_model() -> Path:
     """The installed weights.
 
     Raises:

@@ -20,7 +20,7 @@ from awaken.core.message import (
     ToolUse,
 )
 from awaken.models.settings import refuse_settings, tool_choice_of, warn_dropped
-from awaken.models.wire import unsupported
+from awaken.models.wire import build_unsupported_error
 
 MODEL = "local"
 
@@ -82,5 +82,5 @@ def _text(content: Sequence[ContentBlock], where: str) -> str:
         elif isinstance(block, ToolResultBlock):
             pieces.append(_text(block.content, f"{where}[{place}]"))
         elif not isinstance(block, Thinking | ToolUse | Opaque | Citation):
-            raise unsupported(MODEL, block, f"{where}[{place}]")
+            raise build_unsupported_error(MODEL, block, f"{where}[{place}]")
     return "".join(pieces)

@@ -13,9 +13,9 @@ from awaken.ids import UUID7, Ids
 from awaken.models.openai.chat_request import chat_body
 from awaken.models.openai.chat_stream import ChatReader
 from awaken.models.openai.connection import (
-    Connection,
     ConnectionOptions,
-    OwnConnection,
+    ManagedClients,
+    UserClient,
     clear_openai_settings,
     connect,
     parse_options,
@@ -92,7 +92,7 @@ class OpenAIChat(OpenAIExecutor):
     def abilities(self, upstream_model: str) -> ModelAbilities:
         return ModelAbilities(native_output=self._dialect(upstream_model).native_output)
 
-    def _connect(self, name: str, options: ConnectionOptions) -> Connection | OwnConnection:
+    def _connect(self, name: str, options: ConnectionOptions) -> ManagedClients | UserClient:
         return connect(name, options)
 
     def _own_provider(self, options: ConnectionOptions) -> ChatProvider:
@@ -154,17 +154,17 @@ class AzureChat(OpenAIChat):
     def _own_provider(self, options: ConnectionOptions) -> ChatProvider:
         return _AZURE
 
-    def _connect(self, name: str, options: ConnectionOptions) -> Connection | OwnConnection:
+    def _connect(self, name: str, options: ConnectionOptions) -> ManagedClients | UserClient:
         if options.get("client") is not None:
             return connect(name, options)
-        module = sdk("openai", extra="openai", whose=name)
+        module = sdk("openai", extra="openai", provider=name)
         url = options.get("base_url") or os.environ.get("AZURE_OPENAI_ENDPOINT")
         if not url:
             raise ConfigError(
                 f"{name} needs an endpoint: export AZURE_OPENAI_ENDPOINT, such as "
                 "https://my-resource.openai.azure.com, or give it as base_url"
             )
-        key = secret(options.get("api_key"), ["AZURE_OPENAI_API_KEY"], whose=name)
+        key = secret(options.get("api_key"), ["AZURE_OPENAI_API_KEY"], provider=name)
         endpoint = parse_url(name, url)
         address = Destination(
             url=endpoint,
@@ -189,4 +189,4 @@ class AzureChat(OpenAIChat):
             )
             return clear_openai_settings(made, options)
 
-        return Connection(module, make, address, options.get("clock", SYSTEM_CLOCK))
+        return ManagedClients(module, make, address, options.get("clock", SYSTEM_CLOCK))

@@ -50,7 +50,7 @@ from awaken.models.settings import (
     warn_dropped,
     warn_nearest,
 )
-from awaken.models.wire import CallIds, unsupported, wire_name
+from awaken.models.wire import CallIds, build_unsupported_error, wire_name
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """The fields for reasoning: DeepSeek and llama.cpp use the first, OpenRouter and vLLM both."""
@@ -184,7 +184,7 @@ def _messages(request: InferenceRequest, dialect: ChatDialect, origin: str) -> l
     """All messages, in order; the system prompt and the system messages after it become one."""
     model = request.upstream_model
     prompt = [texts(request.system, model, "system")]
-    writer = _Writer(model, dialect, origin)
+    writer = _RequestWriter(model, dialect, origin)
     leading = True
     for index, message in enumerate(request.messages):
         leading = leading and message.role is Role.SYSTEM
@@ -198,7 +198,7 @@ def _messages(request: InferenceRequest, dialect: ChatDialect, origin: str) -> l
     return written
 
 
-class _Writer:
+class _RequestWriter:
     """Writes messages one after the other.
 
     Media in tool results are not possible in this API: they follow as a user message after all
@@ -316,15 +316,15 @@ class _Writer:
         write = _PARTS.get(type(block))
         part = write(block) if write is not None else None
         if part is None:
-            raise unsupported(self._model, block, f"messages[{index}].content[{place}]")
+            raise build_unsupported_error(self._model, block, f"messages[{index}].content[{place}]")
         return part
 
 
-_BY_ROLE: Mapping[Role, Callable[[_Writer, int, Message], None]] = {
-    Role.SYSTEM: _Writer._system,
-    Role.USER: _Writer._user,
-    Role.ASSISTANT: _Writer._assistant,
-    Role.TOOL: _Writer._tool,
+_BY_ROLE: Mapping[Role, Callable[[_RequestWriter, int, Message], None]] = {
+    Role.SYSTEM: _RequestWriter._system,
+    Role.USER: _RequestWriter._user,
+    Role.ASSISTANT: _RequestWriter._assistant,
+    Role.TOOL: _RequestWriter._tool,
 }
 
 

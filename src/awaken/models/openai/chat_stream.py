@@ -58,7 +58,7 @@ class _Pieces(list[str]):
     """The pieces of an unfinished text."""
 
 
-class _Call(msgspec.Struct, gc=False):
+class _StreamedCall(msgspec.Struct, gc=False):
     """An unfinished call; its events begin once its name is known."""
 
     id: str
@@ -87,8 +87,8 @@ class ChatReader:
         self._origin, self._names, self._ids = origin, names or {}, ids
         self._tags = ThinkTags() if think_tags else None
         self._out: list[LlmStreamEvent] = []
-        self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
+        self._calls: list[_StreamedCall] = []
+        self._by_index: dict[int, _StreamedCall] = {}
         self._custom: dict[int, dict[str, Any]] = {}
         self._field: str | None = None
         self._details: list[dict[str, Any]] = []
@@ -328,7 +328,7 @@ class ChatReader:
             self._pending_size.add(said.get(name) or "")
             whole["custom"][name] += said.get(name) or ""
 
-    def _call_of(self, piece: Mapping[str, Any], name: str) -> _Call:
+    def _call_of(self, piece: Mapping[str, Any], name: str) -> _StreamedCall:
         """The call that a piece belongs to, by its index; without an index, a name begins a new
         call."""
         index, id = piece.get("index"), piece.get("id") or ""
@@ -345,10 +345,12 @@ class ChatReader:
                 self._by_index[index] = call
         return call
 
-    def _new_call(self, id: str) -> _Call:
+    def _new_call(self, id: str) -> _StreamedCall:
         self._pending_size.add(id, _CALL)
         taken = any(call.id == id for call in self._calls)
-        call = _Call(id if id and not taken else f"call_{self._ids.new().replace('-', '')}", id)
+        call = _StreamedCall(
+            id if id and not taken else f"call_{self._ids.new().replace('-', '')}", id
+        )
         self._calls.append(call)
         return call
 

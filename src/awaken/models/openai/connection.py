@@ -11,7 +11,7 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import from_json, to_json
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.core.value import Value
 from awaken.errors import ConfigError
 from awaken.models.openai.errors import Destination
@@ -50,7 +50,7 @@ class ConnectionOptions(TypedDict, total=False):
     clock: Clock
 
 
-class Connection:
+class ManagedClients:
     """Clients for one server, one for each event loop, made on first use."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Connection:
         self.aclose = self._clients.aclose
 
 
-class OwnConnection:
+class UserClient:
     """The user's own client, which the user closes."""
 
     def __init__(
@@ -78,24 +78,26 @@ class OwnConnection:
         """Does nothing: the user closes the client."""
 
 
-def connect(whose: str, options: ConnectionOptions) -> Connection | OwnConnection:
+def connect(provider: str, options: ConnectionOptions) -> ManagedClients | UserClient:
     """A connection to OpenAI or a compatible server; it is not opened yet.
 
     Raises:
         ConfigError: the extra or the key is missing, or an option makes no sense.
     """
-    module = sdk("openai", extra="openai", whose=whose)
+    module = sdk("openai", extra="openai", provider=provider)
     clock = options.get("clock", SYSTEM_CLOCK)
     client = options.get("client")
     if client is not None:
-        return _use_client(module, client, whose, options, clock)
-    timeout = parse_timeout(whose, options)
+        return _use_client(module, client, provider, options, clock)
+    timeout = parse_timeout(provider, options)
     given = options.get("base_url")
-    url = parse_url(whose, given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+    url = parse_url(provider, given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
     if given is None:
-        key: RedactedString | None = secret(options.get("api_key"), ["OPENAI_API_KEY"], whose=whose)
+        key: RedactedString | None = secret(
+            options.get("api_key"), ["OPENAI_API_KEY"], provider=provider
+        )
     else:
-        key = find_key(options.get("api_key"), whose=whose)
+        key = find_key(options.get("api_key"), provider=provider)
     address = Destination(
         url=url,
         timeout=timeout,
@@ -116,7 +118,7 @@ def connect(whose: str, options: ConnectionOptions) -> Connection | OwnConnectio
         )
         return made if given is None else clear_openai_settings(made, options)
 
-    return Connection(module, make, address, clock)
+    return ManagedClients(module, make, address, clock)
 
 
 def clear_openai_settings(client: AsyncOpenAI, options: ConnectionOptions) -> AsyncOpenAI:
@@ -125,7 +127,7 @@ def clear_openai_settings(client: AsyncOpenAI, options: ConnectionOptions) -> As
     return client
 
 
-def parse_options(whose: str, options: T) -> T:
+def parse_options(provider: str, options: T) -> T:
     """Check the values of the options. Returns the options.
 
     Raises:
@@ -134,35 +136,35 @@ def parse_options(whose: str, options: T) -> T:
     try:
         from_json(to_json(options), type(options))
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{whose}: {error}") from error
+        raise ConfigError(f"{provider}: {error}") from error
     return options
 
 
-def parse_timeout(whose: str, options: ConnectionOptions) -> float:
+def parse_timeout(provider: str, options: ConnectionOptions) -> float:
     timeout = options.get("timeout", PROVIDER_TIMEOUT)
     if timeout <= 0:
-        raise ConfigError(f"{whose}: timeout is {timeout!r}, it must be more than 0 seconds")
+        raise ConfigError(f"{provider}: timeout is {timeout!r}, it must be more than 0 seconds")
     return timeout
 
 
-def parse_url(whose: str, url: str) -> str:
+def parse_url(provider: str, url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise ConfigError(
-            f"{whose}: {shown_address(url)!r} is no address: it begins with http:// or https://"
+            f"{provider}: {redact_address(url)!r} is no address: it begins with http:// or https://"
         )
     try:
         _ = urlsplit(url).port
     except ValueError as error:
-        raise ConfigError(f"{whose}: {shown_address(url)!r} is no address: {error}") from None
+        raise ConfigError(f"{provider}: {redact_address(url)!r} is no address: {error}") from None
     return url
 
 
 def _use_client(
-    module: Any, client: AsyncOpenAI, whose: str, options: ConnectionOptions, clock: Clock
-) -> OwnConnection:
+    module: Any, client: AsyncOpenAI, provider: str, options: ConnectionOptions, clock: Clock
+) -> UserClient:
     for name, value in options.items():
         if value is not None and name not in ("client", "start", "clock"):
-            raise ConfigError(f"{whose}: give {name} to the client, not beside it")
+            raise ConfigError(f"{provider}: give {name} to the client, not beside it")
     timeout = client.timeout
     address = Destination(
         url=str(client.base_url).rstrip("/"),
@@ -170,7 +172,7 @@ def _use_client(
         start=options.get("start", "check the address and the network"),
         key=RedactedString(client.api_key) if client.api_key.strip() else None,
     )
-    return OwnConnection(module, client, address, clock)
+    return UserClient(module, client, address, clock)
 
 
 async def _close(client: AsyncOpenAI) -> None:

@@ -21,7 +21,7 @@ from awaken.core.message import (
     ToolUse,
 )
 from awaken.models.openai.schema import strict_schema
-from awaken.models.wire import unsupported, wire_name
+from awaken.models.wire import build_unsupported_error, wire_name
 
 MAX_CALL_ID = 40
 MAX_CACHE_KEY = 64
@@ -64,7 +64,7 @@ def texts(blocks: Sequence[ContentBlock], model: str, place: str) -> str:
         if isinstance(block, Text):
             said.append(block.text)
         elif not isinstance(block, Thinking | ToolUse | Opaque | Citation):
-            raise unsupported(model, block, f"{place}[{index}]")
+            raise build_unsupported_error(model, block, f"{place}[{index}]")
     return "\n\n".join(filter(None, said))
 
 

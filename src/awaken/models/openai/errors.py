@@ -20,7 +20,7 @@ from awaken.core.llm import (
     RateLimited,
     Unauthorized,
 )
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.core.value import Value
 from awaken.models.http_errors import body_error_text, classify_http, classify_text, error_text
 
@@ -64,7 +64,7 @@ class Destination(Value, frozen=True, kw_only=True):
     key: RedactedString | None = None
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "url", shown_address(self.url))
+        msgspec.structs.force_setattr(self, "url", redact_address(self.url))
 
     def scrub(self, text: str) -> str:
         return self.key.redact(text) if self.key is not None else text

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from awaken.core.llm import InferenceExecutionError, InferenceRequest, LlmStreamEvent
 from awaken.errors import ConfigError
-from awaken.models.openai.connection import Connection, OwnConnection
+from awaken.models.openai.connection import ManagedClients, UserClient
 from awaken.models.openai.errors import missing_answer_error, parse_whole_answer, translate_error
 from awaken.models.parsing import check_events
 from awaken.models.response_limits import WatchedBody
@@ -37,7 +37,7 @@ class OpenAIExecutor(ABC):
     def __init__(
         self,
         name: str,
-        connection: Connection | OwnConnection,
+        connection: ManagedClients | UserClient,
         extra_body: Mapping[str, Any] | None,
         stream: bool = True,
     ) -> None:

@@ -44,7 +44,7 @@ def open_vllm() -> OpenAIChat:
     return OpenAIChat(
         name="vllm",
         base_url=os.environ.get("VLLM_BASE_URL") or "http://localhost:8000/v1",
-        api_key=find_key(None, ["VLLM_API_KEY"], whose="vllm"),
+        api_key=find_key(None, ["VLLM_API_KEY"], provider="vllm"),
         start="start it with `vllm serve MODEL`, or set VLLM_BASE_URL",
     )
 
@@ -54,7 +54,7 @@ def open_llamacpp() -> OpenAIChat:
     return OpenAIChat(
         name="llamacpp",
         base_url=os.environ.get("LLAMACPP_BASE_URL") or "http://localhost:8080/v1",
-        api_key=find_key(None, ["LLAMA_API_KEY"], whose="llamacpp"),
+        api_key=find_key(None, ["LLAMA_API_KEY"], provider="llamacpp"),
         # It sometimes closes a kept connection just when the next request uses it.
         default_headers={"connection": "close"},
         start="start it with `llama-server -m MODEL.gguf --jinja`, or set LLAMACPP_BASE_URL",
@@ -68,7 +68,9 @@ def open_provider(name: str) -> OpenAIChat:
         ConfigError: the key is missing, or the SDK.
     """
     known = CHAT_PROVIDERS[name]
-    return OpenAIChat(name=name, base_url=known.url, api_key=secret(None, known.keys, whose=name))
+    return OpenAIChat(
+        name=name, base_url=known.url, api_key=secret(None, known.keys, provider=name)
+    )
 
 
 open_cerebras = partial(open_provider, "cerebras")

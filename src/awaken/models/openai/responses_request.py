@@ -48,7 +48,7 @@ from awaken.models.settings import (
     tool_choice_of,
     warn_dropped,
 )
-from awaken.models.wire import CallIds, unsupported, wire_name
+from awaken.models.wire import CallIds, build_unsupported_error, wire_name
 
 PHASE = "phase"
 """The kind of a part that labels the message before it: commentary or the final answer."""
@@ -81,7 +81,7 @@ def responses_body(
     model = request.upstream_model
     dialect = dialect_of(CHAT_PROVIDERS["openai-chat"], model)
     request = drop_ignored_settings(request, dialect)
-    writer = _Writer(model, options, origin, reasons=dialect.efforts != NO_EFFORT)
+    writer = _RequestWriter(model, options, origin, reasons=dialect.efforts != NO_EFFORT)
     for index, message in enumerate(request.messages):
         _BY_ROLE[message.role](writer, index, message)
     body: dict[str, Any] = {
@@ -145,7 +145,7 @@ def _reasoning(
 # -- items ------------------------------------------------------------------------------------
 
 
-class _Writer:
+class _RequestWriter:
     """Writes messages as items."""
 
     def __init__(
@@ -191,7 +191,9 @@ class _Writer:
                 continue
             write = _PARTS.get(type(block))
             if write is None:
-                raise unsupported(self._model, block, f"messages[{index}].content[{place}]")
+                raise build_unsupported_error(
+                    self._model, block, f"messages[{index}].content[{place}]"
+                )
             parts.append(write(block))
         if len(parts) == 1 and parts[0]["type"] == "input_text":
             text: str = parts[0]["text"]
@@ -223,7 +225,9 @@ class _Writer:
             elif isinstance(block, Citation):
                 self._cite(block)
             elif not isinstance(block, ToolUse):
-                raise unsupported(self._model, block, f"messages[{index}].content[{place}]")
+                raise build_unsupported_error(
+                    self._model, block, f"messages[{index}].content[{place}]"
+                )
         self._calls(calls[told:], waiting)
 
     def _cite(self, block: Citation) -> None:
@@ -273,11 +277,11 @@ class _Writer:
         self.items.append(item)
 
 
-_BY_ROLE: Mapping[Role, Callable[[_Writer, int, Message], None]] = {
-    Role.SYSTEM: _Writer._system,
-    Role.USER: _Writer._user,
-    Role.ASSISTANT: _Writer._assistant,
-    Role.TOOL: _Writer._tool,
+_BY_ROLE: Mapping[Role, Callable[[_RequestWriter, int, Message], None]] = {
+    Role.SYSTEM: _RequestWriter._system,
+    Role.USER: _RequestWriter._user,
+    Role.ASSISTANT: _RequestWriter._assistant,
+    Role.TOOL: _RequestWriter._tool,
 }
 
 

@@ -31,7 +31,7 @@ JsonObject = dict[str, Any]
 _OWN_TOOLS = frozenset({"web_search_call", "code_interpreter_call", "file_search_call"})
 
 
-class _Call(msgspec.Struct, gc=False):
+class _StreamedCall(msgspec.Struct, gc=False):
     id: str
     written: bool = False
 
@@ -47,7 +47,7 @@ class ResponsesReader:
     def __init__(self, origin: str, names: Mapping[str, str] | None = None) -> None:
         self._origin, self._names = origin, names or {}
         self._out: list[LlmStreamEvent] = []
-        self._calls: dict[int | str, _Call] = {}
+        self._calls: dict[int | str, _StreamedCall] = {}
         self._refusal: list[str] = []
         self._held = PendingSize()
         self._end: JsonObject | None = None
@@ -136,7 +136,7 @@ class ResponsesReader:
             self._out.append(ReasoningDelta(delta="\n\n"))
 
     def _arguments(self, event: JsonObject) -> None:
-        call = self._calls[_place(event)]
+        call = self._calls[_item_key(event)]
         call.written = True
         self._out.append(ToolCallDelta(id=call.id, args_delta=event["delta"]))
 
@@ -152,21 +152,21 @@ class ResponsesReader:
         self._spoke = False
         item = event["item"]
         if item["type"] == "function_call":
-            self._start_call(_place(event), item)
+            self._start_call(_item_key(event), item)
 
     def _item_done(self, event: JsonObject) -> None:
         item = event["item"]
         end = self._ENDS.get(item["type"])
         if end is not None:
-            end(self, _place(event), item)
+            end(self, _item_key(event), item)
         else:
             self._kept = True
             kind = item["type"]
             keep = Opaque if kind in _OWN_TOOLS else keep_unknown_part
             self._out.append(keep(origin=self._origin, kind=kind, data=item))
 
-    def _start_call(self, place: int | str, item: JsonObject) -> _Call:
-        call = self._calls[place] = _Call(item["call_id"])
+    def _start_call(self, place: int | str, item: JsonObject) -> _StreamedCall:
+        call = self._calls[place] = _StreamedCall(item["call_id"])
         name = item["name"]
         self._out.append(ToolCallStart(id=call.id, name=self._names.get(name, name)))
         return call
@@ -266,7 +266,7 @@ def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
     )
 
 
-def _place(event: JsonObject) -> int | str:
+def _item_key(event: JsonObject) -> int | str:
     """The item that an event is about, by index, or by id because llama.cpp sends no index."""
     place: int | str | None = event.get("output_index")
     return place if place is not None else str(event.get("item_id") or event["item"]["id"])

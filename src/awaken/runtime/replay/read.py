@@ -20,7 +20,7 @@ from awaken.core.event import (
 from awaken.core.inference import InferenceOverride, StopReason, StreamResult
 from awaken.core.lifecycle import SUSPENDED_END, Failed, RunStatus, TerminationReason
 from awaken.core.message import Message, MessageMetadata, MessageRecord, Role, Visibility
-from awaken.core.rewind import Hidden, hidden_by, stretches
+from awaken.core.rewind import Hidden, find_hidden_spans, stretches
 from awaken.core.run import RunRecord
 from awaken.core.store.commits import CallPhase, call_key
 from awaken.core.store.threads import Threads, TicketQuery
@@ -126,7 +126,9 @@ async def _events(store: Threads, run: RunRecord) -> AsyncIterator[RunEvent]:
 def _find_hidden(events: Sequence[RunEvent], seq: int) -> Hidden:
     """What was out of view when the message at `seq` was written."""
     rewinds = [one.event for one in events if isinstance(one.event, MessagesRewound)]
-    return hidden_by((event.from_seq - 1, event.to_seq) for event in rewinds if event.to_seq < seq)
+    return find_hidden_spans(
+        (event.from_seq - 1, event.to_seq) for event in rewinds if event.to_seq < seq
+    )
 
 
 async def _approvals(store: Threads, run: RunRecord) -> AsyncIterator[Approval]:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.access import NO_TERMS, Door, Session, Terms
+from awaken.core.access import NO_TERMS, AuthMode, Session, Terms
 from awaken.core.access_store import Access
 from awaken.core.identity import Principal
 from awaken.server.errors import authentication_error
@@ -35,15 +35,19 @@ class Sessions:
 
     Args:
         access: where sessions are stored, for all nodes.
-        door: how this server authenticates people. A session that began with another setting,
+        auth_mode: how this server authenticates people. A session that began with another setting,
             before the server was started with keys, say, is not valid.
-        keys: the keys that sessions depend on, with `Door.KEYS`.
+        keys: the keys that sessions depend on, with `AuthMode.KEYS`.
     """
 
     def __init__(
-        self, access: Access, door: Door, keys: Keys | None = None, clock: Clock = SYSTEM_CLOCK
+        self,
+        access: Access,
+        auth_mode: AuthMode,
+        keys: Keys | None = None,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._access, self._door, self._keys, self._clock = access, door, keys, clock
+        self._access, self._auth_mode, self._keys, self._clock = access, auth_mode, keys, clock
         self._words: dict[str, Session] = {}
 
     # -- words ----------------------------------------------------------------------------------
@@ -71,13 +75,13 @@ class Sessions:
         token.
 
         Raises:
-            RequestRefused: the word was used before, is too old, or was not made here.
+            HttpRefusal: the word was used before, is too old, or was not made here.
         """
         id = digest(word)
         session = self._words.pop(id, None)
         if session is None and not word.startswith(_PREFIX):
             session = await self._access.end_session(id)
-        if session is None or session.door != self._door or self._is_expired(session):
+        if session is None or session.auth_mode != self._auth_mode or self._is_expired(session):
             raise authentication_error("the link was used before, or is older than ten minutes")
         return await self.begin(session.principal, key=session.key)
 
@@ -95,7 +99,7 @@ class Sessions:
         without one.
 
         Raises:
-            RequestRefused: the token is not known, or its session is over.
+            HttpRefusal: the token is not known, or its session is over.
         """
         token = bearer(head)
         if token is None or not token.startswith(_PREFIX):
@@ -109,7 +113,7 @@ class Sessions:
         """The session and its terms, if it has not ended. Its principal and roles are those that
         its key has now."""
         session = await self._access.find_session(id)
-        if session is None or session.is_word or session.door != self._door:
+        if session is None or session.is_word or session.auth_mode != self._auth_mode:
             return None
         if self._is_expired(session):
             return None
@@ -129,7 +133,7 @@ class Sessions:
             id=digest(shown),
             principal=principal,
             expires_at_ms=self._clock.now_ms() + seconds * 1000,
-            door=self._door,
+            auth_mode=self._auth_mode,
             key=key,
         )
 

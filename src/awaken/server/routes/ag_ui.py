@@ -20,7 +20,7 @@ from awaken.errors import KeyReused
 from awaken.plugin.resolved_agent import ResolvedAgent, ResolvedExecution
 from awaken.runtime.live.follow import EventFollower
 from awaken.server.call import ApiCall, JsonResponse
-from awaken.server.errors import RequestRefused, not_found_error
+from awaken.server.errors import HttpRefusal, not_found_error
 from awaken.server.protocols.ag_ui.encode import AgUiEncoder, WatchedRun
 from awaken.server.protocols.ag_ui.ingest import (
     INTERRUPTS_PENDING,
@@ -38,7 +38,7 @@ from awaken.server.protocols.ag_ui.reconcile import is_current
 from awaken.server.protocols.ag_ui.state import capabilities
 from awaken.server.protocols.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, parse_input
 from awaken.server.protocols.base import BadRequest, KnownThread
-from awaken.server.route import CHAT_LIMIT, Role, Route
+from awaken.server.route import CHAT_LIMIT, KeyRole, Route
 from awaken.server.run_events import follow_run, leave_callback, with_media
 from awaken.server.sse import HEADERS, SseResponse, data_frame, until_run_ends
 from awaken.server.submit import carry_out, load_known, load_visible_thread
@@ -56,22 +56,22 @@ async def run(call: ApiCall) -> ASGIApp:
     """Submit what a client asks for, and stream the run."""
     asked = parse_input(call.body)
     thread_id = call.ids.new(asked.thread_id)
-    held = await load_known(call, thread_id)
+    stored = await load_known(call, thread_id)
     latest = await call.runtime.store.latest_run(thread_id)
-    before = await _load_known_before(call, held, latest, asked)
+    before = await _load_known_before(call, stored, latest, asked)
     try:
-        return await _carry_out(call, asked, held, latest, before)
+        return await _carry_out(call, asked, stored, latest, before)
     except KeyReused:
         if latest is None or not _is_repeated(latest, asked):
             raise
         # The request asked for another answer to a message of the thread.
-        return await _carry_out(call, asked, held, latest, _with_question(held, latest, asked))
+        return await _carry_out(call, asked, stored, latest, _with_question(stored, latest, asked))
 
 
 async def _carry_out(
     call: ApiCall,
     asked: RunAgentInput,
-    held: KnownThread,
+    stored: KnownThread,
     latest: RunRecord | None,
     before: KnownThread,
 ) -> ASGIApp:
@@ -106,13 +106,13 @@ async def _carry_out(
         is_1_0=asked.protocol_version == PROTOCOL_VERSION,
     )
     is_open = latest is not None and latest.status in _AT_WORK
-    if is_open or not is_current(asked.messages, wire_messages(held.messages)):
-        return await _stream(call, record, submitted.cursor, watched, held)
+    if is_open or not is_current(asked.messages, wire_messages(stored.messages)):
+        return await _stream(call, record, submitted.cursor, watched, stored)
     return await _stream(call, record, submitted.cursor, watched)
 
 
 async def _load_known_before(
-    call: ApiCall, held: KnownThread, latest: RunRecord | None, asked: RunAgentInput
+    call: ApiCall, stored: KnownThread, latest: RunRecord | None, asked: RunAgentInput
 ) -> KnownThread:
     """What the store had before this request: a client that has lost the answer sends the same
     request again, and gets the same run. Tickets that are answered are included.
@@ -121,22 +121,22 @@ async def _load_known_before(
     it has the same `runId`: CopilotKit sends its answers under the id of the run that asks.
     """
     if latest is None:
-        return held
+        return stored
     if _is_repeated(latest, asked):
-        return _without(held, _input_message_ids(latest))
+        return _without(stored, _input_message_ids(latest))
     tickets = await call.runtime.list_tickets(TicketQuery(run_id=latest.run_id, limit=_MAX_RESULTS))
-    return KnownThread(messages=held.messages, tickets=tickets.items)
+    return KnownThread(messages=stored.messages, tickets=tickets.items)
 
 
-def _with_question(held: KnownThread, latest: RunRecord, asked: RunAgentInput) -> KnownThread:
+def _with_question(stored: KnownThread, latest: RunRecord, asked: RunAgentInput) -> KnownThread:
     """What the store had before a request for another answer: with the message to answer, and
     without the context that the application sent with the request."""
     sent = {message.id for message in asked.parse_messages()}
-    return _without(held, set(_input_message_ids(latest)) - sent)
+    return _without(stored, set(_input_message_ids(latest)) - sent)
 
 
-def _without(held: KnownThread, hidden: Collection[str]) -> KnownThread:
-    return KnownThread(messages=tuple([one for one in held.messages if one.id not in hidden]))
+def _without(stored: KnownThread, hidden: Collection[str]) -> KnownThread:
+    return KnownThread(messages=tuple([one for one in stored.messages if one.id not in hidden]))
 
 
 def _input_message_ids(run: RunRecord) -> tuple[str, ...]:
@@ -248,9 +248,9 @@ async def _with_delegates(
         if run is None or asked is None or asked.parent_tool_call_id is None:
             continue
         log = await _with_edits(call, thread.id, list(await call.runtime.messages(thread.id)))
-        told = [message for message in log if message.role is not MessageRole.USER]
+        answers = [message for message in log if message.role is not MessageRole.USER]
         tag = call.ids.outside(run.run_id)
-        theirs = [{**message, "subagentRunId": tag} for message in wire_messages(told)]
+        theirs = [{**message, "subagentRunId": tag} for message in wire_messages(answers)]
         messages = behind_call(messages, asked.parent_tool_call_id, theirs)
     return messages
 
@@ -271,14 +271,18 @@ def _is_1_0(call: ApiCall, asked: RunAgentInput | None) -> bool:
 
 
 async def _stream(
-    call: ApiCall, run: RunRecord, after: int, watched: WatchedRun, held: KnownThread | None = None
+    call: ApiCall,
+    run: RunRecord,
+    after: int,
+    watched: WatchedRun,
+    stored: KnownThread | None = None,
 ) -> SseResponse[RunEvent]:
-    """A stream of a run until it ends or pauses. With `held`, the messages that the log had before
+    """A stream of a run until it ends or pauses. With `stored`, what the log had before
     the run, it begins with the log as it is when the run starts."""
     is_last = until_run_ends(watched.run_id)
     events = follow_run(call, run, after=after)
-    if held is not None:
-        events = EventFollower(_with_log(call, run, events, watched, held))
+    if stored is not None:
+        events = EventFollower(_with_log(call, run, events, watched, stored))
     if public := _public_keys(call, watched.agent_id):
         events = EventFollower(_with_state(call, run.thread_id, events, is_last, public))
     leaving = await leave_callback(call, run.thread_id, run.thread_id)
@@ -288,12 +292,12 @@ async def _stream(
 
 
 async def _with_log(
-    call: ApiCall, run: RunRecord, events: EventFollower, watched: WatchedRun, held: KnownThread
+    call: ApiCall, run: RunRecord, events: EventFollower, watched: WatchedRun, stored: KnownThread
 ) -> AsyncGenerator[list[RunEvent], None]:
     """The events, and before the first event of the run the log as it is then, if the client does
     not have all of it. An earlier run has ended by then: an answer of which the client has read a
     part is in the log, or was taken back. The run's own messages come as its events."""
-    before = {message.id for message in held.messages}
+    before = {message.id for message in stored.messages}
     is_due = True
     async with aclosing(events):
         async for batch in events.batches():
@@ -379,7 +383,7 @@ def _agent_id(call: ApiCall) -> str:
     if named is None and len(agents) == 1:
         return agents[0]
     if named is None:
-        raise RequestRefused(400, "agent_not_named", "name the agent: /v1/ag-ui/agents/<agent>")
+        raise HttpRefusal(400, "agent_not_named", "name the agent: /v1/ag-ui/agents/<agent>")
     return str(named)
 
 
@@ -398,7 +402,7 @@ def _routes(base: str, name: str) -> tuple[Route, ...]:
             name=f"run_{name}",
             summary="Run an agent (AG-UI)",
             protocol=DOCS,
-            needs=(Role.INVOKE,),
+            needs=(KeyRole.INVOKE,),
             body=bytes,
             body_limit=CHAT_LIMIT,
             answers={},
@@ -413,7 +417,7 @@ def _routes(base: str, name: str) -> tuple[Route, ...]:
             name=f"get_{name}_capabilities",
             summary="What an agent can do (AG-UI)",
             protocol=DOCS,
-            needs=(Role.INVOKE, Role.READ),
+            needs=(KeyRole.INVOKE, KeyRole.READ),
             answers={200: dict[str, Json]},
         ),
         Route(
@@ -423,7 +427,7 @@ def _routes(base: str, name: str) -> tuple[Route, ...]:
             name=f"connect_{name}",
             summary="Watch a thread (AG-UI)",
             protocol=DOCS,
-            needs=(Role.INVOKE, Role.READ),
+            needs=(KeyRole.INVOKE, KeyRole.READ),
             answers={},
             streams=True,
             takes_tokens=True,

@@ -8,11 +8,11 @@ from starlette.types import ASGIApp
 
 from awaken.core.spec import AgentSpec
 from awaken.server.call import ApiCall, JsonResponse
-from awaken.server.errors import NOT_FOUND, RequestRefused
+from awaken.server.errors import NOT_FOUND, HttpRefusal
 from awaken.server.response_types import PageView, ResponsePart
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 
-_ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
+_ANYONE = (KeyRole.INVOKE, KeyRole.READ, KeyRole.DECIDE, KeyRole.INSPECT)
 
 
 class AgentView(ResponsePart, frozen=True, kw_only=True):
@@ -43,7 +43,7 @@ async def get_agent(call: ApiCall) -> ASGIApp:
     for spec in _visible(call):
         if spec.id == call.path("agent"):
             return JsonResponse(_view(call, spec))
-    raise RequestRefused(404, "agent_not_found", NOT_FOUND.format("agent"))
+    raise HttpRefusal(404, "agent_not_found", NOT_FOUND.format("agent"))
 
 
 def _visible(call: ApiCall) -> list[AgentSpec]:

@@ -26,7 +26,7 @@ from awaken.server.protocols.ai_sdk.history import History, frontend_of
 from awaken.server.protocols.ai_sdk.ingest import ingest
 from awaken.server.protocols.ai_sdk.request import ChatRequest, major_version, read_request
 from awaken.server.protocols.base import KnownThread
-from awaken.server.route import CHAT_LIMIT, Role, Route
+from awaken.server.route import CHAT_LIMIT, KeyRole, Route
 from awaken.server.run_events import (
     event_before,
     find_open_run,
@@ -68,17 +68,17 @@ async def send(call: ApiCall) -> ASGIApp:
 async def _load_known(call: ApiCall, thread: str, request: ChatRequest) -> KnownThread:
     """The messages and tickets that the store has of a chat. A request that ends with an agent's
     message answers that run, perhaps for the second time."""
-    held = await load_known(call, thread)
+    stored = await load_known(call, thread)
     run_id = request.messages[-1].id if request.messages else None
-    told = {message.produced_by_run_id() for message in held.messages}
-    if run_id is None or run_id not in told:
-        return held
+    runs = {message.produced_by_run_id() for message in stored.messages}
+    if run_id is None or run_id not in runs:
+        return stored
     asked = await _tickets(call, TicketQuery(thread_id=thread, run_id=run_id, limit=_MAX_RESULTS))
-    named = {ticket.key for ticket in held.tickets}
+    named = {ticket.key for ticket in stored.tickets}
     still_open = [one for one in asked if one.status is TicketStatus.OPEN and one.key not in named]
     closed = [one for one in asked if one.status is not TicketStatus.OPEN]
-    tickets = (*held.tickets, *still_open)
-    return msgspec.structs.replace(held, tickets=tickets, closed=tuple(closed))
+    tickets = (*stored.tickets, *still_open)
+    return msgspec.structs.replace(stored, tickets=tickets, closed=tuple(closed))
 
 
 async def _tickets(call: ApiCall, query: TicketQuery) -> list[Ticket]:
@@ -124,9 +124,9 @@ async def _stream(
         version=major_version(version),
     )
 
-    def is_last(told: RunEvent) -> bool:
-        is_new = told.seq is None or told.seq > ends_behind
-        return told.run_id == run.run_id and is_new and is_terminal(told.event)
+    def is_last(event: RunEvent) -> bool:
+        is_new = event.seq is None or event.seq > ends_behind
+        return event.run_id == run.run_id and is_new and is_terminal(event.event)
 
     return SseResponse(
         follow_run(call, run, after=after),
@@ -142,7 +142,7 @@ async def _stream(
 async def cancel(call: ApiCall) -> ASGIApp:
     """Cancel the open run, with all runs that it has started."""
     # A key that may only invoke cancels its own runs.
-    thread = await _existing(call, (Role.DECIDE,))
+    thread = await _existing(call, (KeyRole.DECIDE,))
     receipt = await call.runtime.cancel(thread, principal=call.principal)
     return JsonResponse({"cancelled": bool(receipt)})
 
@@ -156,8 +156,8 @@ async def messages(call: ApiCall) -> ASGIApp:
     runs = [run for run in await _runs(call, thread) if run.run_id != left_out]
     history = History(call.ids.outside(thread), runs)
     async with aclosing(follow_tree(store, call.runtime.engine.bus, thread, live=False)) as events:
-        async for told in events:
-            history.read(call.ids.event(told))
+        async for event in events:
+            history.read(call.ids.event(event))
     log = await call.runtime.messages(thread)
     shown = working.list_visible(log) if working is not None else log
     return JsonResponse(history.messages(await with_media(call, shown)))
@@ -174,7 +174,7 @@ async def _runs(call: ApiCall, thread: str) -> list[RunRecord]:
         query = RunQuery(thread_id=thread, limit=_PAGE, cursor=page.cursor)
 
 
-async def _existing(call: ApiCall, see_all: tuple[Role, ...] = READERS) -> str:
+async def _existing(call: ApiCall, see_all: tuple[KeyRole, ...] = READERS) -> str:
     """The id inside of the chat that the path names, if there is one."""
     thread = call.ids.inside(call.path("chat"))
     if await load_visible_thread(call, thread, see_all) is None:
@@ -186,7 +186,7 @@ async def _existing(call: ApiCall, see_all: tuple[Role, ...] = READERS) -> str:
 
 
 def _routes(api: str, chat: str) -> tuple[Route, ...]:
-    asks = (Role.INVOKE,)
+    asks = (KeyRole.INVOKE,)
     return (
         Route(
             method="POST",

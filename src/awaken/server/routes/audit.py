@@ -12,7 +12,7 @@ from awaken.server.call import ApiCall, JsonResponse
 from awaken.server.lookup import unreadable_rows
 from awaken.server.request_types import PageSize, RequestPart
 from awaken.server.response_types import ResponsePart, UnreadableView
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 
 
 class AuditAsked(RequestPart, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ ROUTES = (
         handle=list_deeds,
         name="list_audit",
         summary="What people and programs did through the servers of this store",
-        needs=(Role.ADMIN,),
+        needs=(KeyRole.ADMIN,),
         query=AuditAsked,
         answers={200: AuditView},
     ),

@@ -15,11 +15,11 @@ from awaken.core.suspension import Ticket, TicketStatus, ToolCallResume
 from awaken.errors import ArgumentsRefused, InvalidResume
 from awaken.server.call import ApiCall, JsonResponse
 from awaken.server.client_ids import ClientIds
-from awaken.server.errors import RequestRefused, not_found_error
+from awaken.server.errors import HttpRefusal, not_found_error
 from awaken.server.lookup import DECIDERS, READERS, find_run
 from awaken.server.request_types import DecisionGiven, MessagesGiven, RequestPart, Seconds
 from awaken.server.response_types import ResponsePart, TicketView
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.routes.runs import idempotency_key
 from awaken.server.submit import check_may_answer, parse_messages
 
@@ -90,7 +90,7 @@ async def send(call: ApiCall) -> ASGIApp:
     run, _ = await find_run(call, call.path("run"), READERS)
     messages = parse_messages(call, given.messages)
     if not await call.runtime.send(run.run_id, messages, principal=call.principal):
-        raise RequestRefused(
+        raise HttpRefusal(
             409,
             "not_running",
             "no node works on the run",
@@ -102,7 +102,7 @@ async def send(call: ApiCall) -> ASGIApp:
 async def cancel(call: ApiCall) -> ASGIApp:
     asked: CancelAsked = call.query
     # A key that may only invoke cancels its own runs.
-    run, _ = await find_run(call, call.path("run"), (Role.DECIDE,))
+    run, _ = await find_run(call, call.path("run"), (KeyRole.DECIDE,))
     receipt = await call.runtime.cancel(
         run.run_id, deadline=asked.deadline, principal=call.principal
     )
@@ -115,7 +115,7 @@ async def decide(call: ApiCall) -> ASGIApp:
     run, _ = await find_run(call, call.path("run"), DECIDERS)
     asked = {ticket.key: ticket for ticket in await _tickets(call, run.run_id)}
     if len({one.ticket for one in given}) < len(given):
-        raise RequestRefused(400, "bad_request", "a ticket is answered twice")
+        raise HttpRefusal(400, "bad_request", "a ticket is answered twice")
     for one in given:
         if one.ticket not in asked:
             raise not_found_error("ticket")
@@ -148,7 +148,7 @@ def _answer(given: DecisionGiven, id: str) -> ToolCallResume:
 
 async def _refusal(
     call: ApiCall, run_id: str, given: tuple[DecisionGiven, ...], error: InvalidResume
-) -> RequestRefused:
+) -> HttpRefusal:
     """The refusal of an answer, with the ticket as it is now."""
     now = {ticket.key: ticket for ticket in await _tickets(call, run_id)}
     for one in given:
@@ -158,8 +158,8 @@ async def _refusal(
             code = "invalid_arguments"
         if ticket is not None and code is not None:
             shown = to_json(TicketView.of_ticket(ticket, call.ids))
-            return RequestRefused(409, code, str(error), ticket=shown)
-    return RequestRefused(409, "decision_refused", str(error))
+            return HttpRefusal(409, code, str(error), ticket=shown)
+    return HttpRefusal(409, "decision_refused", str(error))
 
 
 def _refusal_code(ticket: Ticket, given: DecisionGiven) -> str | None:
@@ -183,7 +183,7 @@ ROUTES = (
         handle=send,
         name="send_messages",
         summary="Send messages to a run that works",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         body=MessagesGiven,
         answers={202: MessagesSent},
         errors=(409,),
@@ -195,7 +195,7 @@ ROUTES = (
         handle=cancel,
         name="cancel_run",
         summary="Cancel a run and everything it has started",
-        needs=(Role.INVOKE, Role.DECIDE),
+        needs=(KeyRole.INVOKE, KeyRole.DECIDE),
         query=CancelAsked,
         answers={200: Receipt, 202: Receipt},
         takes_tokens=True,
@@ -206,7 +206,7 @@ ROUTES = (
         handle=decide,
         name="answer_tickets",
         summary="Answer tickets of a run, all or none",
-        needs=(Role.INVOKE, Role.DECIDE),
+        needs=(KeyRole.INVOKE, KeyRole.DECIDE),
         body=DecisionsGiven,
         answers={200: Decided},
         errors=(409,),

@@ -21,11 +21,11 @@ from awaken.server.event_frames import Cursor, EventFrames
 from awaken.server.lookup import find_run, find_thread
 from awaken.server.request_types import CursorText, PageSize, RequestPart
 from awaken.server.response_types import ResponsePart
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.run_events import can_resume, leave_callback, with_end
 from awaken.server.sse import SseResponse, until_run_ends
 
-_NEEDS = (Role.INVOKE, Role.READ)
+_NEEDS = (KeyRole.INVOKE, KeyRole.READ)
 PAGE = 500
 _MAX_READ = 5_000
 """The most events of a thread that are read for one page of a run's events."""
@@ -125,7 +125,7 @@ async def stream_events(
         after, until: the defaults if the client says nothing; `end` is the run's end, and no pause.
 
     Raises:
-        RequestRefused: 400, the cursor is invalid; 403, the client may not cancel the run; 410, the
+        HttpRefusal: 400, the cursor is invalid; 403, the client may not cancel the run; 410, the
             thread does not have that many events.
     """
     cursor = parse_cursor(call, asked) or Cursor(after)
@@ -166,7 +166,7 @@ def parse_cursor(call: ApiCall, asked: StreamAsked) -> Cursor | None:
     """The cursor behind which the client wants to continue; `None` if it gives none.
 
     Raises:
-        RequestRefused: the cursor is invalid.
+        HttpRefusal: the cursor is invalid.
     """
     given = call.request.headers.get("last-event-id")
     if given is None:

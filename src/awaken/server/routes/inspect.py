@@ -21,11 +21,11 @@ from awaken.errors import (
 )
 from awaken.runtime.live.outline import StepOutline, outline
 from awaken.server.call import ApiCall, JsonResponse
-from awaken.server.errors import RequestRefused, not_found_error
+from awaken.server.errors import HttpRefusal, not_found_error
 from awaken.server.lookup import find_run, find_ticket
 from awaken.server.request_types import RequestPart
 from awaken.server.response_types import ResponsePart
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.routes.steps import run_commits
 
 Source = Literal["log", "changed", "added"]
@@ -67,14 +67,14 @@ class StepState(ResponsePart, frozen=True, kw_only=True):
 
 async def get_request(call: ApiCall) -> ASGIApp:
     asked: RequestAsked = call.query
-    run, _ = await find_run(call, call.path("run"), (Role.INSPECT,))
+    run, _ = await find_run(call, call.path("run"), (KeyRole.INSPECT,))
     step, _ = await _step(call, run)
     store = call.runtime.store
     try:
         manifest = await store.load_manifest(run.thread_id, step.message_id)
         request = await store.load_request(run.thread_id, step.message_id)
     except (NotFound, RequestNotKept, TextGone) as error:
-        raise RequestRefused(404, "request_not_kept", str(error)) from None
+        raise HttpRefusal(404, "request_not_kept", str(error)) from None
     body, problem = _preview(call, run, step, request) if asked.form == "provider" else (None, None)
     settings = manifest.settings
     return JsonResponse(
@@ -124,7 +124,7 @@ def _preview(
 
 
 async def get_state(call: ApiCall) -> ASGIApp:
-    run, thread = await find_run(call, call.path("run"), (Role.INSPECT,))
+    run, thread = await find_run(call, call.path("run"), (KeyRole.INSPECT,))
     step, following = await _step(call, run)
     store = call.runtime.store
 
@@ -185,7 +185,7 @@ ROUTES = (
         handle=check_arguments,
         name="check_arguments",
         summary="Check other arguments for the call that a ticket asks about",
-        needs=(Role.INVOKE, Role.DECIDE),
+        needs=(KeyRole.INVOKE, KeyRole.DECIDE),
         body=ArgumentsGiven,
         answers={200: ArgumentsChecked},
         is_audited=False,
@@ -196,7 +196,7 @@ ROUTES = (
         handle=get_request,
         name="get_step_request",
         summary="What the model was asked in a step",
-        needs=(Role.INSPECT,),
+        needs=(KeyRole.INSPECT,),
         query=RequestAsked,
         answers={200: RequestView},
         is_audited=True,
@@ -207,7 +207,7 @@ ROUTES = (
         handle=get_state,
         name="get_step_state",
         summary="The state before a step of a run, and after it",
-        needs=(Role.INSPECT,),
+        needs=(KeyRole.INSPECT,),
         answers={200: StepState},
         is_audited=True,
     ),

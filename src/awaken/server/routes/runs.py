@@ -15,7 +15,7 @@ from awaken.core.store.threads import RunQuery
 from awaken.errors import NotFound, RunAbandoned
 from awaken.ids import UUID7
 from awaken.server.call import ApiCall, JsonResponse
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 from awaken.server.lookup import (
     READERS,
     find_run,
@@ -37,11 +37,11 @@ from awaken.server.request_types import (
     Seconds,
 )
 from awaken.server.response_types import PageView, ResponsePart, ResultView, RunView
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.routes.events import StreamAsked, stream_events
 from awaken.server.submit import Extras, carry_out, parse_messages
 
-_READ = (Role.INVOKE, Role.READ)
+_READ = (KeyRole.INVOKE, KeyRole.READ)
 
 
 class SubmitQuery(RequestPart, frozen=True, kw_only=True):
@@ -148,11 +148,11 @@ def idempotency_key(call: ApiCall) -> str | None:
     """The key under which the request is carried out once.
 
     Raises:
-        RequestRefused: it is empty, too long, or not one word.
+        HttpRefusal: it is empty, too long, or not one word.
     """
     key = call.request.headers.get("idempotency-key")
     if key is not None and not re.fullmatch(KEY, key):
-        raise RequestRefused(
+        raise HttpRefusal(
             400, "bad_header", "an Idempotency-Key has 1 to 255 printable characters, no blanks"
         )
     return key
@@ -194,8 +194,8 @@ async def get(call: ApiCall) -> ASGIApp:
     run, _ = await find_run(call, call.path("run"))
     if asked.details:
         call.request.scope["is_audited"] = True
-        if not call.has(Role.INSPECT):
-            raise RequestRefused(
+        if not call.has(KeyRole.INSPECT):
+            raise HttpRefusal(
                 403, "missing_role", "the request and the state need the role inspect"
             )
         store = call.runtime.store
@@ -214,7 +214,7 @@ ROUTES = (
         handle=submit_to_thread,
         name="submit_thread_run",
         summary="Submit a run to a thread, which is begun if there is none",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         query=SubmitQuery,
         body=RunAsked,
         answers=_SUBMITTED,
@@ -229,7 +229,7 @@ ROUTES = (
         handle=submit,
         name="submit_run",
         summary="Submit a run, in a new thread or in the one that is named",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         query=SubmitQuery,
         body=NewRunAsked,
         answers=_SUBMITTED,

@@ -19,16 +19,16 @@ from awaken.server.auth import TokenClaims, Tokens
 from awaken.server.call import ApiCall, Credential, JsonResponse
 from awaken.server.console.pages import Pages
 from awaken.server.console.sessions import Sessions
-from awaken.server.errors import RequestRefused, authentication_error, not_found_error
+from awaken.server.errors import HttpRefusal, authentication_error, not_found_error
 from awaken.server.lookup import DECIDERS, find_run, find_thread, find_ticket, root_of
 from awaken.server.request_types import OneTokenAsked, RequestPart, TokenAsked
 from awaken.server.response_types import ResponsePart
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.submit import load_visible_thread
 
-_ANYONE = (Role.INVOKE, Role.READ, Role.DECIDE, Role.INSPECT)
+_ANYONE = (KeyRole.INVOKE, KeyRole.READ, KeyRole.DECIDE, KeyRole.INSPECT)
 
-_OF_A_THREAD = (Role.INVOKE, Role.READ, Role.DECIDE)
+_OF_A_THREAD = (KeyRole.INVOKE, KeyRole.READ, KeyRole.DECIDE)
 WORD_LIMIT = 4 * 1024
 """The most bytes of a body that a client without a key may send: it has one word."""
 
@@ -86,7 +86,7 @@ async def begin(call: ApiCall) -> ASGIApp:
     if not call.principal.id:
         raise authentication_error("this needs a key, or the word of a link")
     if call.only_thread is not None or _session(call) is not None:
-        raise RequestRefused(
+        raise HttpRefusal(
             403, "not_with_a_token", "a token cannot be made into a session: use a key"
         )
     return _session_response(*await sessions.begin(call.principal, key=_key(call)))
@@ -169,7 +169,7 @@ async def _thread_of(call: ApiCall, path: str) -> Thread:
     """The thread at the root of the thread that a path belongs to.
 
     Raises:
-        RequestRefused: the client may not see such a thread.
+        HttpRefusal: the client may not see such a thread.
     """
     for route in call.request.app.state.routes:
         found = compile_path(route.path)[0].match(path) if route.takes_tokens else None
@@ -199,7 +199,7 @@ def _roles(call: ApiCall, asked: TokenAsked) -> tuple[str, ...]:
     own = _own_roles(call)
     for role in asked.roles or ():
         if role not in own:
-            raise RequestRefused(403, "missing_role", f"this key does not have the role {role}")
+            raise HttpRefusal(403, "missing_role", f"this key does not have the role {role}")
     return own if asked.roles is None else asked.roles
 
 
@@ -234,7 +234,7 @@ ROUTES = (
         handle=make_word,
         name="create_session_word",
         summary="Make a one-time word, which begins a session of the caller in another browser",
-        needs=(Role.ADMIN,),
+        needs=(KeyRole.ADMIN,),
         answers={201: WordMade},
     ),
     Route(

@@ -22,7 +22,7 @@ from awaken.server.errors import not_found_error
 from awaken.server.lookup import find_run, find_thread
 from awaken.server.request_types import Count, PageSize, RequestPart
 from awaken.server.response_types import ResponsePart
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 
 _PAGE = 100
 _MAX_COMMITS = 2_000
@@ -187,7 +187,7 @@ def _between(events: list[RunEvent], start: int, stop: int | None) -> list[RunEv
 
 async def get_state(call: ApiCall) -> ASGIApp:
     asked: StateAsked = call.query
-    thread = await find_thread(call, call.path("thread"), (Role.INSPECT,))
+    thread = await find_thread(call, call.path("thread"), (KeyRole.INSPECT,))
     at, extensions = await _state(call, thread, asked.at)
     return JsonResponse(
         StateView(
@@ -207,7 +207,7 @@ async def _state(call: ApiCall, thread: Thread, at: int | None) -> tuple[int, di
     return at, (await store.state_at(thread.id, at)).extensions
 
 
-_READ = (Role.INVOKE, Role.READ)
+_READ = (KeyRole.INVOKE, KeyRole.READ)
 ROUTES = (
     Route(
         method="GET",
@@ -236,7 +236,7 @@ ROUTES = (
         handle=get_state,
         name="get_thread_state",
         summary="The state of a thread, as it is or as it was",
-        needs=(Role.INSPECT,),
+        needs=(KeyRole.INSPECT,),
         query=StateAsked,
         answers={200: StateView},
         is_audited=True,

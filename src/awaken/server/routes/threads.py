@@ -17,7 +17,7 @@ from awaken.core.store.threads import ChildStrategy, RunQuery, ThreadQuery
 from awaken.core.thread import Thread
 from awaken.errors import InvalidRecord
 from awaken.server.call import ApiCall, JsonResponse
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 from awaken.server.lookup import READERS, find_thread, may_see, page_view, visible_page
 from awaken.server.request_types import (
     Count,
@@ -31,9 +31,9 @@ from awaken.server.request_types import (
     whole,
 )
 from awaken.server.response_types import MessageView, PageView, ResponsePart, ThreadView
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 
-_READ = (Role.INVOKE, Role.READ)
+_READ = (KeyRole.INVOKE, KeyRole.READ)
 _MAX_RESULTS = 500
 _ONE = "/v1/threads/{thread}"
 
@@ -132,7 +132,7 @@ async def delete(call: ApiCall) -> ASGIApp:
             thread.id, children=asked.children, force=asked.force, principal=call.principal
         )
     except InvalidRecord as error:
-        raise RequestRefused(409, "has_children", str(error)) from None
+        raise HttpRefusal(409, "has_children", str(error)) from None
     return Response(status_code=204)
 
 
@@ -148,8 +148,8 @@ async def fork(call: ApiCall) -> ASGIApp:
 async def get_usage(call: ApiCall) -> ASGIApp:
     thread = await find_thread(call, call.path("thread"))
     own = await _all_runs(call, RunQuery(thread_id=thread.id, limit=_MAX_RESULTS))
-    beneath = await _all_runs(call, RunQuery(ancestor_thread_id=thread.id, limit=_MAX_RESULTS))
-    runs = [*own, *beneath]
+    descendants = await _all_runs(call, RunQuery(ancestor_thread_id=thread.id, limit=_MAX_RESULTS))
+    runs = [*own, *descendants]
     given, made = sum(run.input_tokens for run in runs), sum(run.output_tokens for run in runs)
     known = [run.cost for run in runs if run.cost is not None]
     return JsonResponse(
@@ -170,8 +170,8 @@ async def list_messages(call: ApiCall) -> ASGIApp:
     asked: MessagesAsked = call.query
     if asked.visibility != "external":
         call.request.scope["is_audited"] = True
-        if not call.has(Role.INSPECT):
-            raise RequestRefused(
+        if not call.has(KeyRole.INSPECT):
+            raise HttpRefusal(
                 403, "missing_role", "messages for the model alone need the role inspect"
             )
     thread = await find_thread(call, call.path("thread"))
@@ -209,7 +209,7 @@ def _revision(given: str | None) -> int | None:
         return None
     found = re.fullmatch(r'"?([0-9]{1,15})"?', given.strip())
     if found is None:
-        raise RequestRefused(400, "bad_header", "If-Match is the ETag of an earlier answer, or *")
+        raise HttpRefusal(400, "bad_header", "If-Match is the ETag of an earlier answer, or *")
     return int(found[1])
 
 
@@ -235,7 +235,7 @@ ROUTES = (
         handle=create,
         name="create_thread",
         summary="Begin an empty thread",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         body=ThreadAsked,
         answers={201: ThreadView},
         errors=(409,),
@@ -277,7 +277,7 @@ ROUTES = (
         handle=change,
         name="update_thread",
         summary="Change a thread's title, labels, user or custom values",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         body=ThreadChanges,
         answers={200: ThreadView},
         errors=(412,),
@@ -288,7 +288,7 @@ ROUTES = (
         handle=delete,
         name="delete_thread",
         summary="Delete a thread and all that belongs to it",
-        needs=(Role.ADMIN,),
+        needs=(KeyRole.ADMIN,),
         query=DeletionAsked,
         answers={204: None},
         errors=(409,),
@@ -299,7 +299,7 @@ ROUTES = (
         handle=fork,
         name="fork_thread",
         summary="Copy a thread as it is, or as it was",
-        needs=(Role.INVOKE,),
+        needs=(KeyRole.INVOKE,),
         body=ForkAsked,
         answers={201: ThreadView},
         errors=(409,),

@@ -29,11 +29,11 @@ from awaken.server.lookup import (
 )
 from awaken.server.request_types import Id, Line, PageSize, RequestPart
 from awaken.server.response_types import PageView, TicketView
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 from awaken.server.sse import SseResponse
 from awaken.server.ticket_updates import TicketUpdates
 
-_NEEDS = (Role.INVOKE, Role.READ, Role.DECIDE)
+_NEEDS = (KeyRole.INVOKE, KeyRole.READ, KeyRole.DECIDE)
 _MAX_RESULTS = 1_000
 COLUMNS = ("when", "who", "answer", "tool", "asked for", "given", "why", "thread", "run")
 MAX_ROWS = 10_000
@@ -214,7 +214,7 @@ ROUTES = (
         handle=export,
         name="export_tickets",
         summary="How questions were answered, newest first, as CSV",
-        needs=(Role.READ, Role.DECIDE),
+        needs=(KeyRole.READ, KeyRole.DECIDE),
         answers={200: str},
         media_type=_CSV,
         is_audited=True,

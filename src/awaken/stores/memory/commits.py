@@ -20,7 +20,7 @@ from awaken.core.store.commits import (
 )
 from awaken.core.suspension import Ticket, TicketStatus
 from awaken.core.thread import metadata_of, project_run
-from awaken.core.thread_ids import place_of
+from awaken.core.thread_ids import parse_family
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
 from awaken.stores.memory.history import compute_rewind
 from awaken.stores.memory.tables import CommitRow, Rewind, RunRow, State, ThreadRow
@@ -135,7 +135,9 @@ class MemoryWrites(MemoryRequests):
 
     def _new_thread(self, commit: ThreadCommit) -> ThreadRow:
         parent_id = self._check_parent(commit)
-        place = place_of(commit.thread_id) if parent_id is None else self._threads[parent_id].place
+        place = (
+            parse_family(commit.thread_id) if parent_id is None else self._threads[parent_id].place
+        )
         thread = ThreadRow(commit.thread_id, place, commit.at_ms, self._first_version)
         thread.metadata = metadata_of(commit.run)
         self._add_thread(thread)

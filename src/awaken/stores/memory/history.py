@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from awaken.core.message import Message
-from awaken.core.rewind import Hidden, before_hidden, hidden_by, positions_back
+from awaken.core.rewind import Hidden, before_hidden, find_hidden_spans, positions_back
 from awaken.core.store.commits import CallEntry, call_key
 from awaken.errors import RewindRefused
 from awaken.stores.memory.tables import State, ThreadRow
@@ -60,7 +60,7 @@ def compute_rewind(thread: ThreadRow, to: int) -> RewoundView:
     state = merge_rewound_state(state_after(thread, commits), thread.state)
     turn = last_turn(thread, commits)
     spans = [(rewind.after, rewind.until) for rewind in thread.rewinds]
-    hidden = hidden_by([*spans, (to, len(thread.messages))])
+    hidden = find_hidden_spans([*spans, (to, len(thread.messages))])
     return RewoundView(hidden, state, turn, calls_of(thread, turn))
 
 
@@ -78,7 +78,7 @@ def state_after(thread: ThreadRow, commits: int) -> State:
 def compute_hidden(thread: ThreadRow, commits: int) -> Hidden:
     """The positions that were out of view after so many commits."""
     made = (rewind for rewind in thread.rewinds if rewind.commit <= commits)
-    return hidden_by((rewind.after, rewind.until) for rewind in made)
+    return find_hidden_spans((rewind.after, rewind.until) for rewind in made)
 
 
 def find_rewind(thread: ThreadRow | None, thread_id: str, message_id: str) -> int:

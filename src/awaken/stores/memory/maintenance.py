@@ -9,9 +9,9 @@ import msgspec
 
 from awaken.core.run import PersistedState
 from awaken.core.store.commands import KEY_KEPT_MS
-from awaken.core.store.threads import ChildStrategy, Freed
-from awaken.core.thread import Thread, ThreadPatch, forked
-from awaken.core.thread_ids import place_of
+from awaken.core.store.threads import ChildStrategy, DeleteResult
+from awaken.core.thread import Thread, ThreadPatch, fork_metadata
+from awaken.core.thread_ids import parse_family
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.memory.history import compute_hidden, last_turn, state_after
 from awaken.stores.memory.tables import ThreadRow, to_persisted_state
@@ -35,7 +35,7 @@ class MemoryMaintenance(MemoryReads):
         commits = len(origin.commits) if at is None else _commits_until(origin, at)
         if new_id in self._threads or new_id in self._owners:
             raise AlreadyExists("thread", new_id)
-        copy = ThreadRow(new_id, place_of(new_id), at_ms, self._first_version)
+        copy = ThreadRow(new_id, parse_family(new_id), at_ms, self._first_version)
         copied = origin.commits[:commits]
         copy.commits = [msgspec.structs.replace(row, run_id=None) for row in copied]
         last = copy.commits[-1]
@@ -52,7 +52,7 @@ class MemoryMaintenance(MemoryReads):
         copy.hidden = compute_hidden(copy, commits)
         copy.turn, copy.scanned = last_turn(copy, commits), len(copy.messages)
         copy.state = state_after(copy, commits)
-        copy.metadata = forked(origin.metadata, by)
+        copy.metadata = fork_metadata(origin.metadata, by)
         copy.forked_from, copy.forked_at = thread_id, len(copy.events)
         self._add_thread(copy)
         self._touch(copy)
@@ -77,7 +77,7 @@ class MemoryMaintenance(MemoryReads):
         children: ChildStrategy = ChildStrategy.REJECT,
         force: bool = False,
         at_ms: int,
-    ) -> Freed:
+    ) -> DeleteResult:
         thread = self._get_thread(thread_id)
         mine = list(self._children.get(thread_id, {}).values())
         if mine and children is ChildStrategy.REJECT:
@@ -102,7 +102,7 @@ class MemoryMaintenance(MemoryReads):
                 self._touch(child)
         return self._delete(doomed, at_ms)
 
-    async def prune(self, *, before_ms: int) -> Freed:
+    async def prune(self, *, before_ms: int) -> DeleteResult:
         doomed = {
             thread.id
             for thread in self._threads.values()
@@ -122,7 +122,7 @@ class MemoryMaintenance(MemoryReads):
             self._submitted[name] = young
         return freed
 
-    async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
+    async def forget_scope(self, scope: str, *, at_ms: int) -> DeleteResult:
         doomed = [
             thread
             for thread in self._threads.values()
@@ -145,7 +145,7 @@ class MemoryMaintenance(MemoryReads):
             raise NotFound("thread", thread_id)
         return thread
 
-    def _delete(self, threads: Iterable[ThreadRow], at_ms: int) -> Freed:
+    def _delete(self, threads: Iterable[ThreadRow], at_ms: int) -> DeleteResult:
         """Delete threads and everything that belongs to them; sizes in bytes are not known."""
         doomed = {thread.id: thread for thread in threads}
         oldest = at_ms - KEY_KEPT_MS
@@ -164,7 +164,7 @@ class MemoryMaintenance(MemoryReads):
             self._first_version = max(self._first_version, thread.version + 1)
             self._changes.wake(thread.id)
             self._delete_unused_texts(thread)
-        return Freed(
+        return DeleteResult(
             threads=len(doomed),
             runs=len(runs),
             commits=sum(len(thread.commits) for thread in doomed.values()),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json, dumps_state, loads
-from awaken.core.account import book_key
+from awaken.core.account import ledger_key
 from awaken.core.profile import ProfileEntry, ProfileOwner
 from awaken.errors import VersionConflict
 
@@ -44,7 +44,7 @@ class MemoryProfiles:
 
     def drop_budgets(self, root: str) -> None:
         """Delete the budgets of a run tree whose root run is deleted."""
-        self._entries.pop((str(ProfileOwner()), book_key(root)), None)
+        self._entries.pop((str(ProfileOwner()), ledger_key(root)), None)
 
     async def clear_owner(self, owner: ProfileOwner) -> None:
         for address in [a for a in self._entries if a[0] == str(owner)]:

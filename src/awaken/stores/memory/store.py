@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.secret import shown_address
+from awaken.core.secret import redact_address
 from awaken.core.store.store import Process
 from awaken.errors import ConfigError
 from awaken.stores import lazy_search
@@ -43,7 +43,7 @@ class MemoryStore(MemorySubmissions, MemoryMaintenance):
         """
         if address.rstrip("/") != "memory:":
             raise ConfigError(
-                f"store {shown_address(address)!r}: a memory store has no path: write memory:"
+                f"store {redact_address(address)!r}: a memory store has no path: write memory:"
             )
         return cls()
 

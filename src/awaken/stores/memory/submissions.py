@@ -18,7 +18,7 @@ from awaken.core.store.commands import (
 from awaken.core.store.commits import Fence
 from awaken.core.suspension import TicketStatus
 from awaken.core.thread import metadata_of
-from awaken.core.thread_ids import place_of
+from awaken.core.thread_ids import parse_family
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.memory.commands import MemoryCommands
 from awaken.stores.memory.commits import MemoryWrites
@@ -76,7 +76,7 @@ class MemorySubmissions(MemoryWrites, MemoryCommands):
                     thread, ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms, by=by)
                 )
         if thread is None:
-            place = place_of(submission.thread_id)
+            place = parse_family(submission.thread_id)
             thread = ThreadRow(submission.thread_id, place, at_ms, self._first_version)
             thread.metadata = metadata_of(submission.record())
             # An empty commit: from now on, the thread exists for readers.

@@ -23,7 +23,7 @@ from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import CallEntry, Fence, StreamLogEntry
 from awaken.core.suspension import Ticket
 from awaken.core.thread import NO_METADATA
-from awaken.core.thread_ids import Place
+from awaken.core.thread_ids import ThreadFamily
 from awaken.core.value import EMPTY
 from awaken.stores.memory.paging import Ordered
 from awaken.stores.memory.profiles import MemoryProfiles
@@ -103,7 +103,7 @@ class ThreadRow:
         "updated_at",
     )
 
-    def __init__(self, thread_id: str, place: Place, created_at: int, touches: int) -> None:
+    def __init__(self, thread_id: str, place: ThreadFamily, created_at: int, touches: int) -> None:
         self.id = thread_id
         self.place = place
         self.metadata = NO_METADATA

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from awaken.core.address import split_address
-from awaken.core.secret import shown_address
+from awaken.core.secret import redact_address
 from awaken.errors import ConfigError
 
 _SCHEMES = ("postgresql", "postgres")
@@ -48,7 +48,7 @@ class Address(NamedTuple):
     @property
     def display(self) -> str:
         """The address without its password, for error texts."""
-        return shown_address(self.dsn)
+        return redact_address(self.dsn)
 
 
 def parse_address(address: str) -> Address:
@@ -56,7 +56,7 @@ def parse_address(address: str) -> Address:
     Raises:
         ConfigError: this is not the address of a Postgres database, or an option is wrong.
     """
-    display = shown_address(address)
+    display = redact_address(address)
     parts = split_address(address)
     if parts.scheme not in _SCHEMES or not parts.path.strip("/"):
         raise ConfigError(f"{display!r} is not an address of a Postgres database: {_FORM}")
@@ -117,7 +117,7 @@ def _pooler(display: str, value: str) -> bool:
 
 def _direct(display: str, value: str) -> str:
     if split_address(value).scheme not in _SCHEMES:
-        raise ConfigError(f"direct={shown_address(value)!r} of {display!r} is no address: {_FORM}")
+        raise ConfigError(f"direct={redact_address(value)!r} of {display!r} is no address: {_FORM}")
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 
 from awaken.core.aio.owned_tasks import start_task
-from awaken.core.secret import shown_address
+from awaken.core.secret import redact_address
 from awaken.errors import StoreUnavailable
 from awaken.stores.postgres.address import Address
 from awaken.stores.postgres.errors import is_lost
@@ -147,7 +147,8 @@ async def check_pooler(connection: asyncpg.Connection, address: Address, *, dire
         return
     if address.is_pooled:
         raise StoreUnavailable(
-            f"{shown_address(address.direct)} leads to a pooler: direct= is for the database itself"
+            f"{redact_address(address.direct)} leads to a pooler: direct= is for the database "
+            "itself"
         )
     raise StoreUnavailable(
         f"{address.display} leads to a pooler: add pooler=transaction to the address, and give "

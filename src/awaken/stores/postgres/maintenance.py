@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from awaken.codec import dumps
-from awaken.core.account import book_key
+from awaken.core.account import ledger_key
 from awaken.core.profile import ProfileOwner
 from awaken.core.store.commands import KEY_KEPT_MS
-from awaken.core.store.threads import ChildStrategy, Freed
-from awaken.core.thread import NO_METADATA, Thread, forked
-from awaken.core.thread_ids import place_of
+from awaken.core.store.threads import ChildStrategy, DeleteResult
+from awaken.core.thread import NO_METADATA, Thread, fork_metadata
+from awaken.core.thread_ids import parse_family
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.postgres.connections import Db
 from awaken.stores.postgres.lease import FORGET_NODES
@@ -77,8 +77,8 @@ async def fork(
         raise AlreadyExists("thread", new_id)
     for copy in _COPIES:
         await db.run(copy, pk, source.pk, position)
-    await db.run(_FORKED, pk, at_ms, length, events, position, thread_id, *place_of(new_id))
-    if (said := forked(source.metadata(), by)) != NO_METADATA:
+    await db.run(_FORKED, pk, at_ms, length, events, position, thread_id, *parse_family(new_id))
+    if (said := fork_metadata(source.metadata(), by)) != NO_METADATA:
         await write_metadata(db, pk, said, dumps(said))
     return (await thread_of(db, pk)).thread()
 
@@ -109,7 +109,7 @@ _DELETE_COMMITS = """
 WITH gone AS (DELETE FROM @commits WHERE thread = ANY (?::bigint[]) RETURNING length(delta) AS size)
 SELECT count(*), coalesce(sum(size), 0)::bigint FROM gone
 """
-# The key of a tree's budget book ends with the id of its root run.
+# The key of a tree's budget ledger ends with the id of its root run.
 _DELETE_BOOKS = """
 DELETE FROM @profiles WHERE owner = $1
 AND key IN (SELECT $2 || id FROM @runs WHERE thread = ANY ($3::bigint[]))
@@ -141,7 +141,7 @@ _DELETE_THREADS = "DELETE FROM @threads WHERE pk = ANY (?::bigint[])"
 
 async def delete_thread(
     db: Db, thread_id: str, children: ChildStrategy, force: bool, at_ms: int
-) -> Freed:
+) -> DeleteResult:
     thread = await lock_thread(db, thread_id)
     if thread is None:
         raise NotFound("thread", thread_id)
@@ -183,14 +183,14 @@ async def _lock_threads(db: Db, threads: Iterable[ThreadRow]) -> list[ThreadRow]
     return [ThreadRow(*row) for row in rows]
 
 
-async def _delete(db: Db, threads: Sequence[ThreadRow], at_ms: int) -> Freed:
+async def _delete(db: Db, threads: Sequence[ThreadRow], at_ms: int) -> DeleteResult:
     """Delete threads, which are locked."""
     await db.run(_FORGET_DELETED, at_ms - KEY_KEPT_MS)
     pks = [thread.pk for thread in threads]
     commits, size = await db.row(_DELETE_COMMITS, pks)
     texts = [digest for (digest,) in await db.rows(_LOCK_TEXTS, pks)]
     await db.run(_DELETE_TEXTS, texts, pks)
-    await db.run(_DELETE_BOOKS, str(ProfileOwner()), book_key(""), pks)
+    await db.run(_DELETE_BOOKS, str(ProfileOwner()), ledger_key(""), pks)
     runs = await db.run(_DELETE_RUNS, pks)
     for delete in _DELETES:
         await db.run(delete, pks)
@@ -199,7 +199,7 @@ async def _delete(db: Db, threads: Sequence[ThreadRow], at_ms: int) -> Freed:
     await db.run(_DELETE_THREADS, pks)
     # A row that was only claimed is deleted too, but it is no thread yet.
     written = sum(thread.position > 0 for thread in threads)
-    return Freed(threads=written, runs=runs, commits=commits, bytes=size)
+    return DeleteResult(threads=written, runs=runs, commits=commits, bytes=size)
 
 
 _LONG_STATEMENT_SECONDS = 600
@@ -261,7 +261,7 @@ async def find_old(db: Db, before_ms: int) -> list[int]:
         ]
 
 
-async def delete_old(db: Db, threads: Sequence[int], before_ms: int, at_ms: int) -> Freed:
+async def delete_old(db: Db, threads: Sequence[int], before_ms: int, at_ms: int) -> DeleteResult:
     """Delete those of the threads that were not used meanwhile."""
     rows = [ThreadRow(*row) for row in await db.rows(_STILL_OLD, threads, before_ms)]
     born = [row.id for row in rows if row.parent is not None]
@@ -296,7 +296,7 @@ async def find_in_scope(db: Db, scope: str) -> list[int]:
     return [pk for (pk,) in await db.rows(_IN_SCOPE, scope)]
 
 
-async def delete_free(db: Db, threads: Sequence[int], at_ms: int) -> Freed:
+async def delete_free(db: Db, threads: Sequence[int], at_ms: int) -> DeleteResult:
     """Delete those of the threads that have no live owner, whatever state their runs are in."""
     rows = await db.rows(_FREE, threads)
     return await _delete(db, [ThreadRow(*row) for row in rows], at_ms)

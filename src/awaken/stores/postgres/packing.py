@@ -12,7 +12,7 @@ from awaken.core.run import RunRecord
 from awaken.core.store.commands import OUTBOX_KEY, CommandKind, ThreadCommand
 from awaken.core.store.commits import Committed, ThreadCommit
 from awaken.core.thread import NO_METADATA, metadata_of
-from awaken.core.thread_ids import Place, place_of
+from awaken.core.thread_ids import ThreadFamily, parse_family
 from awaken.errors import InvalidRecord, StaleFence, StoreError, VersionConflict
 from awaken.stores.postgres.rows import label_bytes, node_of, user_bytes
 from awaken.stores.rules import has_pending
@@ -74,7 +74,7 @@ def element_of(packed: Packed, sends: Sequence[tuple[ThreadCommand, bytes]]) -> 
         owner = node_of(fence.owner) if fence.thread_id == commit.thread_id else -1
     # Only a thread's first commit needs to know where the thread belongs.
     is_first = commit.expected_length == 0
-    place = place_of(commit.thread_id) if is_first else Place("", "")
+    place = parse_family(commit.thread_id) if is_first else ThreadFamily("", "")
     return Element(
         *(commit.thread_id, owner, fence.epoch if fence is not None else None),
         *(commit.expected_length, len(commit.messages), len(commit.events), commit.at_ms),

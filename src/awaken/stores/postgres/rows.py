@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from awaken.codec import dumps
-from awaken.core.rewind import Hidden, hidden_by
+from awaken.core.rewind import Hidden, find_hidden_spans
 from awaken.core.run import RunRecord
 from awaken.core.thread import Thread, ThreadMetadata, ThreadPatch
 from awaken.core.unreadable import RowKind
@@ -184,7 +184,7 @@ async def find_head(db: Db, thread_id: str) -> tuple[ThreadRow | None, Hidden]:
     if row is None:
         return None, ()
     *columns, lows, highs = row
-    return ThreadRow(*columns), hidden_by(zip(lows or (), highs or (), strict=True))
+    return ThreadRow(*columns), find_hidden_spans(zip(lows or (), highs or (), strict=True))
 
 
 async def find_run(db: Db, run_id: str | None) -> RunRow | None:

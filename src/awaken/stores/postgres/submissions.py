@@ -12,7 +12,7 @@ from awaken.core.run import RunRecord
 from awaken.core.store.commands import KEY_KEPT_MS, Submission, SubmitMode, Submitted, ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.thread import NO_METADATA, metadata_of
-from awaken.core.thread_ids import place_of
+from awaken.core.thread_ids import parse_family
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.postgres.commands import add_command, cancel_tree, decide, send_if_there
 from awaken.stores.postgres.connections import Db
@@ -214,7 +214,7 @@ async def _create_thread(db: Db, submission: Submission) -> ThreadRow:
         raise ThreadAppeared
     empty = pack(ThreadCommit(thread_id=thread_id, expected_length=0, at_ms=at_ms))
     await db.run(_ADD_COMMIT, pk, at_ms, empty.delta)
-    await db.run(_BEGIN, pk, at_ms, *place_of(thread_id))
+    await db.run(_BEGIN, pk, at_ms, *parse_family(thread_id))
     if (said := metadata_of(submission.record())) is not NO_METADATA:
         await write_metadata(db, pk, said, dumps(said))
     return await thread_of(db, pk)

@@ -16,7 +16,7 @@ from awaken.core.rewind import (
     Hidden,
     begin_of_tail,
     end_of_page,
-    hidden_by,
+    find_hidden_spans,
     is_hidden,
     positions,
     stretches,
@@ -147,7 +147,7 @@ async def load_rewound(
     read = _ContextRow(row, unreadable)
     thread = read.thread
     fold = await fold_rewound(db, thread.pk, read.hidden, thread.position, to)
-    hidden = hidden_by([*read.spans, (to, thread.length)])
+    hidden = find_hidden_spans([*read.spans, (to, thread.length)])
     skipped = 0 if tail is None else begin_of_tail(hidden, thread.length, tail)
     state = PersistedState()
     if (run := read.run) is not None:
@@ -174,7 +174,7 @@ class _ContextRow:
         self.thread = ThreadRow(*values[:heads])
         lows, highs, *rest = values[heads:]
         self.spans: list[tuple[int, int]] = list(zip(lows or (), highs or (), strict=True))
-        self.hidden: Hidden = hidden_by(self.spans)
+        self.hidden: Hidden = find_hidden_spans(self.spans)
         self.run = RunRow(*rest[:runs]) if rest[0] is not None else None
         at, self.state, ids, bodies, pieces, *columns = rest[runs:]
         self.snapshot: int = at or 0

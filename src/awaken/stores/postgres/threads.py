@@ -14,7 +14,7 @@ from awaken.core.store.commits import CallEntry, StreamLogEntry
 from awaken.core.store.threads import (
     ChildStrategy,
     CommitView,
-    Freed,
+    DeleteResult,
     Page,
     RunQuery,
     ThreadContext,
@@ -147,7 +147,7 @@ class PostgresThreads:
         children: ChildStrategy = ChildStrategy.REJECT,
         force: bool = False,
         at_ms: int,
-    ) -> Freed:
+    ) -> DeleteResult:
         engine = await self._opener.engine()
         freed = await engine.write(
             lambda db: maintenance.delete_thread(db, thread_id, children, force, at_ms)
@@ -155,7 +155,7 @@ class PostgresThreads:
         engine.watch.mark_all()
         return freed
 
-    async def prune(self, *, before_ms: int) -> Freed:
+    async def prune(self, *, before_ms: int) -> DeleteResult:
         engine = await self._opener.engine()
         now = self._clock.now_ms()
         old = await engine.read(lambda db: maintenance.find_old(db, before_ms))
@@ -169,7 +169,7 @@ class PostgresThreads:
         engine.watch.mark_all()
         return freed
 
-    async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
+    async def forget_scope(self, scope: str, *, at_ms: int) -> DeleteResult:
         engine = await self._opener.engine()
         found = await engine.read(lambda db: maintenance.find_in_scope(db, scope))
         freed = await delete_in_batches(

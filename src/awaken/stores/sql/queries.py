@@ -408,7 +408,7 @@ DELETE_SUBMISSION_KEYS = "DELETE FROM submission_keys WHERE thread = ?"
 NOTE_DELETED = "INSERT OR REPLACE INTO deleted_threads (id, at_ms) VALUES (?, ?)"
 DELETED_AT = "SELECT at_ms FROM deleted_threads WHERE id = ?"
 FORGET_DELETED = "DELETE FROM deleted_threads WHERE at_ms < ?"
-# The key of a tree's budget book ends with the id of its root run.
+# The key of a tree's budget ledger ends with the id of its root run.
 DELETE_BOOKS = """
 DELETE FROM profiles WHERE owner = ? AND key IN (SELECT ? || id FROM runs WHERE thread = ?)
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from awaken.core.secret import shown_address
+from awaken.core.secret import redact_address
 from awaken.errors import ConfigError
 
 MEMORY = ":memory:"
@@ -56,17 +56,17 @@ def parse_address(address: str) -> Address:
     place, _, query = address.partition("?")
     scheme, colon, rest = place.partition(":")
     if scheme != "sqlite" or not colon or not rest.startswith("//"):
-        raise ConfigError(f"{shown_address(address)!r} is not an SQLite address: {_FORMS}")
+        raise ConfigError(f"{redact_address(address)!r} is not an SQLite address: {_FORMS}")
     if rest == "//":
         path = MEMORY
     elif not rest.startswith("///"):
         raise ConfigError(
-            f"{shown_address(address)!r} has a host, but SQLite is a local file: {_FORMS}"
+            f"{redact_address(address)!r} has a host, but SQLite is a local file: {_FORMS}"
         )
     else:
         path = unquote(rest[3:])
     if not path:
-        raise ConfigError(f"{shown_address(address)!r} names no file: {_FORMS}")
+        raise ConfigError(f"{redact_address(address)!r} names no file: {_FORMS}")
     options = _options(address, query)
     return address_of(path, options.get("synchronous", "full"), options.get("busy_timeout", 5))
 
@@ -76,7 +76,7 @@ def _options(address: str, query: str) -> dict[str, str]:
     unknown = sorted(set(options) - {"synchronous", "busy_timeout"})
     if unknown:
         raise ConfigError(
-            f"option {unknown[0]!r} of {shown_address(address)!r} is not known: "
+            f"option {unknown[0]!r} of {redact_address(address)!r} is not known: "
             "there are synchronous=full|normal and busy_timeout=<seconds>"
         )
     return options

@@ -14,7 +14,7 @@ from awaken.core.run import RunRecord
 from awaken.core.store.commands import OUTBOX_KEY
 from awaken.core.store.commits import Committed, Fence, ThreadCommit
 from awaken.core.thread import NO_METADATA, metadata_of, project_run
-from awaken.core.thread_ids import Place, place_of
+from awaken.core.thread_ids import ThreadFamily, parse_family
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
 from awaken.stores.rules import set_canceller
 from awaken.stores.sql import queries
@@ -153,12 +153,12 @@ def _check_parent(db: sqlite3.Connection, thread_id: str, parent: str) -> None:
         ancestor = row[0] if row else None
 
 
-def _find_scope(db: sqlite3.Connection, commit: ThreadCommit) -> Place:
+def _find_scope(db: sqlite3.Connection, commit: ThreadCommit) -> ThreadFamily:
     """The scope and family of a thread that this commit creates: those of its parent, if it has
     one."""
     if commit.parent_thread_id is None:
-        return place_of(commit.thread_id)
-    return Place(*db.execute(queries.PLACE_OF, (commit.parent_thread_id,)).fetchone())
+        return parse_family(commit.thread_id)
+    return ThreadFamily(*db.execute(queries.PLACE_OF, (commit.parent_thread_id,)).fetchone())
 
 
 def _write_run(

@@ -7,13 +7,13 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from awaken.codec import dumps
-from awaken.core.account import book_key
+from awaken.core.account import ledger_key
 from awaken.core.profile import ProfileOwner
 from awaken.core.run import PersistedState
 from awaken.core.store.commands import KEY_KEPT_MS
-from awaken.core.store.threads import ChildStrategy, Freed
-from awaken.core.thread import NO_METADATA, Thread, forked
-from awaken.core.thread_ids import place_of
+from awaken.core.store.threads import ChildStrategy, DeleteResult
+from awaken.core.thread import NO_METADATA, Thread, fork_metadata
+from awaken.core.thread_ids import parse_family
 from awaken.core.value import Value
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.sql import queries
@@ -68,11 +68,11 @@ def fork(
         queries.FORKED,
         (
             *(at_ms, at_ms, length, events, position, snapshot, thread_id, events, at_ms),
-            *place_of(new_id),
+            *parse_family(new_id),
             pk,
         ),
     )
-    if (said := forked(source.metadata(), by)) != NO_METADATA:
+    if (said := fork_metadata(source.metadata(), by)) != NO_METADATA:
         write_metadata(db, pk, said, dumps(said))
     return thread_of(db, pk).thread()
 
@@ -122,7 +122,7 @@ def delete_thread(
     children: ChildStrategy,
     force: bool,
     at_ms: int,
-) -> Freed:
+) -> DeleteResult:
     thread = find_thread(db, thread_id)
     if thread is None:
         raise NotFound("thread", thread_id)
@@ -169,7 +169,7 @@ def find_old(db: sqlite3.Connection, is_alive: IsAlive, before_ms: int) -> list[
 
 def delete_old(
     db: sqlite3.Connection, is_alive: IsAlive, threads: Sequence[int], before_ms: int, at_ms: int
-) -> Freed:
+) -> DeleteResult:
     """Delete those of the threads that were not used meanwhile."""
     old = [row for pk in threads for row in db.execute(queries.OLD_THREAD, (before_ms, pk))]
     going = {
@@ -221,21 +221,21 @@ def find_in_scope(db: sqlite3.Connection, scope: str) -> list[int]:
 
 def delete_free(
     db: sqlite3.Connection, is_alive: IsAlive, threads: Sequence[int], at_ms: int
-) -> Freed:
+) -> DeleteResult:
     """Delete those of the threads that have no live owner, whatever state their runs are in."""
     rows = [row for pk in threads for row in db.execute(queries.THREAD_BY_PK, (pk,))]
     return _delete(db, _free(map(ThreadRow._make, rows), is_alive), at_ms)
 
 
-def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow], at_ms: int) -> Freed:
-    freed = Freed()
+def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow], at_ms: int) -> DeleteResult:
+    freed = DeleteResult()
     db.execute(queries.FORGET_DELETED, (at_ms - KEY_KEPT_MS,))
     for thread in threads:
         between = (commit_id(thread.pk, 0), commit_id(thread.pk + 1, 0) - 1)
         commits, size = db.execute(queries.SIZE_OF_COMMITS, between).fetchone()
         db.execute(queries.DELETE_COMMITS, between)
         db.execute(queries.DELETE_SNAPSHOTS, between)
-        db.execute(queries.DELETE_BOOKS, (str(ProfileOwner()), book_key(""), thread.pk))
+        db.execute(queries.DELETE_BOOKS, (str(ProfileOwner()), ledger_key(""), thread.pk))
         runs = db.execute(queries.DELETE_RUNS, (thread.pk,)).rowcount
         db.execute(queries.DELETE_TICKETS, (thread.pk,))
         db.execute(queries.DELETE_COMMANDS, (thread.pk,))
@@ -252,7 +252,7 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow], at_ms: int) ->
         db.execute(queries.DELETE_TEXT_USES, (thread.pk,))
         db.execute(queries.RAISE_EPOCHS, (thread.pk,))
         db.execute(queries.DELETE_THREAD, (thread.pk,))
-        freed = Freed(
+        freed = DeleteResult(
             # A row that was only claimed is deleted too, but it is no thread yet.
             threads=freed.threads + (thread.position > 0),
             runs=freed.runs + runs,

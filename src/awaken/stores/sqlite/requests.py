@@ -8,7 +8,7 @@ from functools import partial
 
 from awaken.codec import dumps
 from awaken.core.llm import InferenceRequest
-from awaken.core.request_manifest import KeptText, RequestManifest
+from awaken.core.request_manifest import RequestManifest, StoredText
 from awaken.errors import NotFound, RequestNotKept, TextGone
 from awaken.stores.request_rebuild import complete_manifest, rebuild_request
 from awaken.stores.sql import queries
@@ -25,7 +25,7 @@ from awaken.stores.sqlite.threads import messages_between
 
 
 def add_texts(
-    db: sqlite3.Connection, texts: Iterable[KeptText], thread: int, position: int
+    db: sqlite3.Connection, texts: Iterable[StoredText], thread: int, position: int
 ) -> None:
     """Keep texts, and note that the commit at this position uses them."""
     for text in texts:

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from awaken.codec import dumps
-from awaken.core.rewind import Hidden, before_hidden, hidden_by
+from awaken.core.rewind import Hidden, before_hidden, find_hidden_spans
 from awaken.stores.rules import merge_rewound_state
 from awaken.stores.sql import queries
 from awaken.stores.sql.delta import calls_in, changes_in
@@ -58,7 +58,7 @@ def write_rewind(
 
 def load_hidden(db: sqlite3.Connection, thread: int) -> Hidden:
     """The spans of a thread's messages that are out of view."""
-    return hidden_by(db.execute(queries.REWINDS, (thread,)))
+    return find_hidden_spans(db.execute(queries.REWINDS, (thread,)))
 
 
 def run_state(db: sqlite3.Connection, run: RunRow) -> State:

@@ -33,7 +33,7 @@ from awaken.core.store.store import Process
 from awaken.core.store.threads import (
     ChildStrategy,
     CommitView,
-    Freed,
+    DeleteResult,
     Page,
     RunQuery,
     ThreadContext,
@@ -407,7 +407,7 @@ class SqliteStore:
         children: ChildStrategy = ChildStrategy.REJECT,
         force: bool = False,
         at_ms: int,
-    ) -> Freed:
+    ) -> DeleteResult:
         engine = self._ready()
         is_alive = engine.owners.is_alive
         return await engine.write(
@@ -415,7 +415,7 @@ class SqliteStore:
             channels=(ALL,),
         )
 
-    async def prune(self, *, before_ms: int) -> Freed:
+    async def prune(self, *, before_ms: int) -> DeleteResult:
         engine = self._ready()
         is_alive = engine.owners.is_alive
         now = self._clock.now_ms()
@@ -430,7 +430,7 @@ class SqliteStore:
         await engine.write(lambda db: maintenance.forget_expired(db, now))
         return freed
 
-    async def forget_scope(self, scope: str, *, at_ms: int) -> Freed:
+    async def forget_scope(self, scope: str, *, at_ms: int) -> DeleteResult:
         engine = self._ready()
         is_alive = engine.owners.is_alive
         found = await engine.read(lambda db: maintenance.find_in_scope(db, scope))

@@ -12,7 +12,7 @@ from awaken.core.run import RunRecord
 from awaken.core.store.commands import KEY_KEPT_MS, Submission, SubmitMode, Submitted, ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.thread import NO_METADATA, metadata_of
-from awaken.core.thread_ids import place_of
+from awaken.core.thread_ids import parse_family
 from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
 from awaken.stores.rules import StoredKey, needs_idle_thread, steering_command
 from awaken.stores.sql import queries
@@ -94,7 +94,7 @@ def _take(
             cancel = ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms, by=by)
             send_if_there(db, cancel, dumps(cancel))
     pk = thread.pk if thread is not None else _create_thread(db, submission)
-    scope = thread.scope if thread is not None else place_of(submission.thread_id).scope
+    scope = thread.scope if thread is not None else parse_family(submission.thread_id).scope
     listed = ("created", submission.agent_id, None, "agent")
     db.execute(
         queries.ADD_RUN,
@@ -134,7 +134,7 @@ def _create_thread(db: sqlite3.Connection, submission: Submission) -> int:
     empty = pack(ThreadCommit(thread_id=thread_id, expected_length=0, at_ms=at_ms))
     db.execute(queries.ADD_COMMIT, (commit_id(pk, 1), 1, 1, at_ms, None, empty.delta))
     db.execute(queries.BEGIN_THREAD, (at_ms, at_ms, at_ms, pk))
-    db.execute(queries.PLACE_THREAD, (None, *place_of(thread_id), pk))
+    db.execute(queries.PLACE_THREAD, (None, *parse_family(thread_id), pk))
     if (said := metadata_of(submission.record())) is not NO_METADATA:
         write_metadata(db, pk, said, dumps(said))
     return pk

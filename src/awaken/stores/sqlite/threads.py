@@ -12,7 +12,7 @@ from awaken.core.rewind import (
     Hidden,
     begin_of_tail,
     end_of_page,
-    hidden_by,
+    find_hidden_spans,
     is_hidden,
     positions,
     stretches,
@@ -63,7 +63,7 @@ def load_context(
     if rewinds_to is None:
         fold = fold_at(db, thread.pk, thread.position)
     else:
-        hidden = hidden_by([*hidden, (rewinds_to, thread.length)])
+        hidden = find_hidden_spans([*hidden, (rewinds_to, thread.length)])
         fold = fold_rewound(db, thread.pk, thread.position, rewinds_to)
     skipped = 0 if tail is None else begin_of_tail(hidden, thread.length, tail)
     run = find_run(db, thread.open_run or thread.latest_run)

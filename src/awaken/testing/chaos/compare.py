@@ -13,7 +13,7 @@ from awaken.core.run import RunRecord
 from awaken.core.store.commits import call_key
 from awaken.core.thread_ids import task_key
 from awaken.core.transcript import effective_view
-from awaken.testing.chaos.store_dump import Picture
+from awaken.testing.chaos.store_dump import ThreadDump
 
 _RUNTIME_KEYS = ("__runtime.", "background_", "agent_handoff")
 """Prefixes of state keys whose values contain ids and times."""
@@ -24,8 +24,8 @@ _TASK_ID = re.compile(r"\bbg_\d+")
 
 
 def differences(
-    undisturbed: Picture,
-    final: Picture,
+    undisturbed: ThreadDump,
+    final: ThreadDump,
     open_calls: Collection[str],
     volatile: Collection[str] = (),
 ) -> list[str]:
@@ -58,9 +58,9 @@ def differences(
     return found
 
 
-def _group_by_agent(picture: Picture) -> dict[str, list[Picture]]:
-    found: dict[str, list[Picture]] = {}
-    for child in picture.children:
+def _group_by_agent(dump: ThreadDump) -> dict[str, list[ThreadDump]]:
+    found: dict[str, list[ThreadDump]] = {}
+    for child in dump.children:
         found.setdefault(child.agent_id, []).append(child)
     return found
 
@@ -69,7 +69,10 @@ def _group_by_agent(picture: Picture) -> dict[str, list[Picture]]:
 
 
 def _compare_logs(
-    undisturbed: Picture, final: Picture, open_calls: Collection[str], volatile: Collection[str]
+    undisturbed: ThreadDump,
+    final: ThreadDump,
+    open_calls: Collection[str],
+    volatile: Collection[str],
 ) -> Iterator[str]:
     before, after = effective_view(undisturbed.messages), effective_view(final.messages)
     reports = [message for message in before if _is_task_report(message)]
@@ -162,7 +165,7 @@ def _parse_task_key(message: Message) -> str:
 
 
 def _compare_runs(
-    undisturbed: Picture, final: Picture, open_calls: Collection[str]
+    undisturbed: ThreadDump, final: ThreadDump, open_calls: Collection[str]
 ) -> Iterator[str]:
     if len(undisturbed.runs) != len(final.runs):
         yield f"{len(final.runs)} runs, undisturbed {len(undisturbed.runs)}"
@@ -188,7 +191,7 @@ def _list_compared_fields(
         yield "steps"
 
 
-def _select_user_state(picture: Picture) -> dict[str, Json]:
+def _select_user_state(dump: ThreadDump) -> dict[str, Json]:
     """The state of tools and plugins, without the runtime's own keys."""
-    stored = picture.state.extensions if picture.state else {}
+    stored = dump.state.extensions if dump.state else {}
     return {name: value for name, value in stored.items() if not name.startswith(_RUNTIME_KEYS)}

@@ -1,6 +1,6 @@
 """The damage to threads whose processes were killed: lost, done twice, invalid, left open.
 
-Pure: pictures and notes in, sentences out. `compare` finds the differences from an undisturbed
+Pure: dumps and notes in, sentences out. `compare` finds the differences from an undisturbed
 thread.
 """
 
@@ -20,10 +20,10 @@ from awaken.core.suspension import TicketStatus, ToolCallOutcome
 from awaken.core.transcript import effective_view
 from awaken.core.value import Value
 from awaken.testing.chaos.effect_log import Note, NoteKind
-from awaken.testing.chaos.store_dump import Picture
+from awaken.testing.chaos.store_dump import ThreadDump
 
 _OPEN = (CallPhase.INTENT, CallPhase.SUSPENDED)
-_EMPTY = Picture()
+_EMPTY = ThreadDump()
 
 
 def _empty_tuple() -> tuple[str, ...]:
@@ -52,18 +52,21 @@ class Damage(Value, frozen=True, kw_only=True):
 
 
 def damage_between(
-    pictures: Sequence[Picture], final: Picture, notes: Sequence[Note], once: Collection[str]
+    thread_dumps: Sequence[ThreadDump],
+    final: ThreadDump,
+    notes: Sequence[Note],
+    once: Collection[str],
 ) -> Damage:
-    """The damage that the kills did to the pictures' thread and the threads beneath it.
+    """The damage that the kills did to the dumps' thread and its child threads.
 
     Args:
-        pictures: one after each kill.
-        notes: the witness's notes, from all processes.
+        thread_dumps: one after each kill.
+        notes: the effect log's notes, from all processes.
         once: the tools that must not run twice.
     """
     return Damage(
         lost=(
-            *(text for picture in pictures for text in _find_lost_since(picture, final)),
+            *(text for dump in thread_dumps for text in _find_lost_since(dump, final)),
             *_find_lost_commits(notes, final),
             *_find_lost_messages(notes, final),
             *_find_repeated_requests(notes),
@@ -72,30 +75,32 @@ def damage_between(
         invalid=(*_find_shown_faults(notes), *_check_threads(final, _find_faults)),
         left_open=(
             *([] if final.runs else ["there is no run"]),
-            *_find_orphans(pictures, final),
+            *_find_orphans(thread_dumps, final),
             *_check_threads(final, _find_open),
         ),
     )
 
 
-def _check_threads(final: Picture, check: Callable[[Picture], Iterable[str]]) -> Iterator[str]:
+def _check_threads(
+    final: ThreadDump, check: Callable[[ThreadDump], Iterable[str]]
+) -> Iterator[str]:
     """Run a check on each thread. Yields its findings, with the id of the thread."""
     for thread in final.threads():
         suffix = "" if thread is final else f" (thread {thread.thread_id})"
         yield from (text + suffix for text in check(thread))
 
 
-def _index_by_id(final: Picture) -> dict[str, Picture]:
+def _index_by_id(final: ThreadDump) -> dict[str, ThreadDump]:
     return {thread.thread_id: thread for thread in final.threads()}
 
 
 # -- lost -------------------------------------------------------------------------------------
 
 
-def _find_lost_since(picture: Picture, final: Picture) -> Iterator[str]:
+def _find_lost_since(dump: ThreadDump, final: ThreadDump) -> Iterator[str]:
     """Find what the store had at a kill and has lost or changed at the end."""
     threads = _index_by_id(final)
-    for thread in picture.threads():
+    for thread in dump.threads():
         if thread.thread_id in threads:
             now = threads[thread.thread_id]
             suffix = "" if now is final else f" (thread {thread.thread_id})"
@@ -104,25 +109,25 @@ def _find_lost_since(picture: Picture, final: Picture) -> Iterator[str]:
             yield f"thread {thread.thread_id} is gone"
 
 
-def _find_lost_in(picture: Picture, final: Picture) -> Iterator[str]:
+def _find_lost_in(dump: ThreadDump, final: ThreadDump) -> Iterator[str]:
     for what, before, after in (
-        ("message", picture.messages, final.messages),
-        ("event", picture.events, final.events),
+        ("message", dump.messages, final.messages),
+        ("event", dump.events, final.events),
     ):
         for index, value in enumerate(before):
             if index >= len(after):
                 yield f"{what} {index + 1} of {len(before)} is gone"
             elif dumps(value) != dumps(after[index]):
                 yield f"{what} {index + 1} was changed"
-    for call in picture.calls:
+    for call in dump.calls:
         now = final.phase_of(call.key)
         if call.phase not in _OPEN and now is not call.phase:
             yield f"the outcome of {call.tool_name} was {call.phase} and is {now}"
     kept = {run.run_id for run in final.runs}
-    yield from (f"run {run.run_id} is gone" for run in picture.runs if run.run_id not in kept)
+    yield from (f"run {run.run_id} is gone" for run in dump.runs if run.run_id not in kept)
 
 
-def _find_lost_commits(notes: Sequence[Note], final: Picture) -> Iterator[str]:
+def _find_lost_commits(notes: Sequence[Note], final: ThreadDump) -> Iterator[str]:
     """Find what the store has confirmed and does not have at the end."""
     threads = _index_by_id(final)
     for note in notes:
@@ -139,7 +144,7 @@ def _find_lost_commits(notes: Sequence[Note], final: Picture) -> Iterator[str]:
                 yield f"call {key} was committed as {phase} and is {thread.phase_of(key)}"
 
 
-def _find_lost_messages(notes: Sequence[Note], final: Picture) -> Iterator[str]:
+def _find_lost_messages(notes: Sequence[Note], final: ThreadDump) -> Iterator[str]:
     """Find messages that were sent to a thread and are neither in its log nor among its unread
     messages."""
     threads = _index_by_id(final)
@@ -266,7 +271,7 @@ def _find_shown_faults(notes: Sequence[Note]) -> Iterator[str]:
             yield f"{note.name} was shown a transcript in which {note.detail}"
 
 
-def _find_faults(thread: Picture) -> Iterator[str]:
+def _find_faults(thread: ThreadDump) -> Iterator[str]:
     """The faults in a thread's messages and events."""
     yield from find_log_faults(thread.messages)
     seqs = [event.seq for event in thread.events]
@@ -286,7 +291,7 @@ def _find_faults(thread: Picture) -> Iterator[str]:
 # -- left open --------------------------------------------------------------------------------
 
 
-def _find_open(thread: Picture) -> Iterator[str]:
+def _find_open(thread: ThreadDump) -> Iterator[str]:
     for run in thread.runs:
         if run.status is not RunStatus.DONE:
             yield f"run {run.run_id} is {run.status}"
@@ -300,26 +305,26 @@ def _find_open(thread: Picture) -> Iterator[str]:
     yield from (f"run {run_id} waits to be recovered" for run_id in thread.interrupted)
 
 
-def _find_orphans(pictures: Sequence[Picture], final: Picture) -> Iterator[str]:
+def _find_orphans(thread_dumps: Sequence[ThreadDump], final: ThreadDump) -> Iterator[str]:
     """Find orphaned delegates: those at a kill, before any recovery, and those at the end.
 
     The rule holds in the store at every instant: a delegate whose parent run is done is done
     itself, or has a cancel pending.
     """
-    at_kills = (text for picture in pictures for text in _find_orphans_in(picture))
+    at_kills = (text for dump in thread_dumps for text in _find_orphans_in(dump))
     yield from (f"at a kill, {text}" for text in dict.fromkeys(at_kills))
     yield from _find_orphans_in(final)
 
 
-def _find_orphans_in(picture: Picture) -> Iterator[str]:
-    """Find the orphans among all runs of a picture, as `list_orphans` does in a store."""
+def _find_orphans_in(dump: ThreadDump) -> Iterator[str]:
+    """Find the orphans among all runs of a dump, as `list_orphans` does in a store."""
     ended = {
         run.run_id
-        for thread in picture.threads()
+        for thread in dump.threads()
         for run in thread.runs
         if run.status is RunStatus.DONE
     }
-    for thread in picture.threads():
+    for thread in dump.threads():
         for run in () if thread.has_cancel else thread.runs:
             if run.is_delegated and run.status is not RunStatus.DONE and run.parent_run_id in ended:
                 yield (

@@ -48,7 +48,7 @@ class Note(Value, frozen=True, kw_only=True):
     pid: int = 0
 
 
-class Witness:
+class EffectLog:
     """Appends notes to a file; each is on the disk before `note` returns.
 
     Several processes may write at once; a line is written in one piece.
@@ -81,18 +81,18 @@ class Witness:
 class KillSwitch:
     """Counts the points this process passes, and kills it with SIGKILL at the chosen ones.
 
-    The count continues that of earlier processes with the same witness, so that a point in a later
-    process can be chosen, too.
+    The count continues that of earlier processes with the same effect log, so that a point in a
+    later process can be chosen, too.
     """
 
-    def __init__(self, witness: Witness, at: Collection[int] = ()) -> None:
-        self.witness = witness
+    def __init__(self, effect_log: EffectLog, at: Collection[int] = ()) -> None:
+        self.effect_log = effect_log
         self._at = frozenset(at)
-        self._passed = sum(note.kind is NoteKind.POINT for note in witness.notes())
+        self._passed = sum(note.kind is NoteKind.POINT for note in effect_log.notes())
 
     def reach(self, name: str) -> None:
         """Pass a point, or kill the process if this point was chosen."""
         self._passed += 1
-        self.witness.note(NoteKind.POINT, name)
+        self.effect_log.note(NoteKind.POINT, name)
         if self._passed in self._at:
             os.kill(os.getpid(), signal.SIGKILL)

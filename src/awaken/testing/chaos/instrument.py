@@ -1,6 +1,6 @@
-"""Watched stores, tools and models.
+"""Instrumented stores, tools and models.
 
-Each wraps another object and passes everything on that is not watched.
+Each wraps another object and passes on every call that is not instrumented.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from awaken.core.thread import Thread
 from awaken.core.tool import ToolResult, ToolStatus
 from awaken.core.tool_context import Tool, ToolCallContext, ToolOutput
 from awaken.testing.chaos.damage import transcript_faults
-from awaken.testing.chaos.effect_log import KillSwitch, NoteKind, Witness
+from awaken.testing.chaos.effect_log import EffectLog, KillSwitch, NoteKind
 
 
-def watched_store(store: Store, switch: KillSwitch) -> Store:
+def watch_store(store: Store, switch: KillSwitch) -> Store:
     """`store` with a point before and after every write."""
-    return cast("Store", _WatchedStore(store, switch))
+    return cast("Store", _InstrumentedStore(store, switch))
 
 
-def watched_tool(tool: Tool, switch: KillSwitch) -> Tool:
+def watch_tool(tool: Tool, switch: KillSwitch) -> Tool:
     """`tool` with a point directly before and after its body."""
-    return cast("Tool", _WatchedTool(tool, switch))
+    return cast("Tool", _InstrumentedTool(tool, switch))
 
 
-def watched_model(model: LlmExecutor, witness: Witness) -> LlmExecutor:
+def watch_model(model: LlmExecutor, effect_log: EffectLog) -> LlmExecutor:
     """`model` with a note of every request, and of faults in its messages."""
-    return cast("LlmExecutor", _WatchedModel(model, witness))
+    return cast("LlmExecutor", _InstrumentedModel(model, effect_log))
 
 
-class _Watched:
+class _Instrumented:
     """Passes unknown attributes on, and has the type of the wrapped object for `isinstance`."""
 
     def __init__(self, inner: Any) -> None:
@@ -52,7 +52,7 @@ class _Watched:
         return getattr(self._inner, name)
 
 
-class _WatchedStore(_Watched):
+class _InstrumentedStore(_Instrumented):
     def __init__(self, store: Store, switch: KillSwitch) -> None:
         super().__init__(store)
         self._switch = switch
@@ -60,7 +60,7 @@ class _WatchedStore(_Watched):
     async def commit(self, commit: ThreadCommit) -> Committed:
         self._switch.reach("before a commit")
         committed: Committed = await self._inner.commit(commit)
-        self._switch.witness.note(
+        self._switch.effect_log.note(
             NoteKind.COMMIT,
             commit.thread_id,
             detail={
@@ -100,7 +100,7 @@ class _WatchedStore(_Watched):
         id: int = await self._inner.send(command)
         if command.messages:
             ids = [message.id for message in command.messages]
-            self._switch.witness.note(NoteKind.SENT, command.thread_id, detail=ids)
+            self._switch.effect_log.note(NoteKind.SENT, command.thread_id, detail=ids)
         self._switch.reach("after a command")
         return id
 
@@ -121,24 +121,24 @@ class _WatchedStore(_Watched):
         return command
 
 
-class _WatchedTool(_Watched):
+class _InstrumentedTool(_Instrumented):
     def __init__(self, tool: Tool, switch: KillSwitch) -> None:
         super().__init__(tool)
-        self._switch, self._witness = switch, switch.witness
+        self._switch, self._effect_log = switch, switch.effect_log
         self._name = tool.descriptor().id
 
     async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput:
         name, key = self._name, ctx.idempotency_key
         self._switch.reach(f"start of {name}")
         if not self._only_asks(ctx):
-            self._witness.note(NoteKind.START, name, key)
+            self._effect_log.note(NoteKind.START, name, key)
         try:
             output: ToolOutput = await self._inner.execute(args, ctx)
         except Exception as error:
-            self._witness.note(NoteKind.END, name, key, detail=type(error).__name__)
+            self._effect_log.note(NoteKind.END, name, key, detail=type(error).__name__)
             self._switch.reach(f"end of {name}")
             raise
-        self._witness.note(NoteKind.ASKED if _is_pending(output) else NoteKind.END, name, key)
+        self._effect_log.note(NoteKind.ASKED if _is_pending(output) else NoteKind.END, name, key)
         self._switch.reach(f"end of {name}")
         return output
 
@@ -150,7 +150,7 @@ class _WatchedTool(_Watched):
         answer = self._inner.verify(ctx)
         if inspect.isawaitable(answer):
             answer = await answer
-        self._witness.note(NoteKind.VERIFIED, self._name, ctx.idempotency_key, repr(answer))
+        self._effect_log.note(NoteKind.VERIFIED, self._name, ctx.idempotency_key, repr(answer))
         return answer
 
 
@@ -159,17 +159,17 @@ def _is_pending(output: object) -> bool:
     return isinstance(result, ToolResult) and result.status is ToolStatus.PENDING
 
 
-class _WatchedModel(_Watched):
-    def __init__(self, model: LlmExecutor, witness: Witness) -> None:
+class _InstrumentedModel(_Instrumented):
+    def __init__(self, model: LlmExecutor, effect_log: EffectLog) -> None:
         super().__init__(model)
-        self._witness = witness
+        self._effect_log = effect_log
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         shown = tuple(request.messages)
         for fault in transcript_faults(shown):
-            self._witness.note(NoteKind.FAULT, self._inner.name, detail=fault)
+            self._effect_log.note(NoteKind.FAULT, self._inner.name, detail=fault)
         asked = {"question": digest(shown), "messages": [m.id for m in shown if m.id]}
-        self._witness.note(NoteKind.MODEL, self._inner.name, detail=asked)
+        self._effect_log.note(NoteKind.MODEL, self._inner.name, detail=asked)
         answer = self._inner.execute_stream(request)
         try:
             async for event in answer:

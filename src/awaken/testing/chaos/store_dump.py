@@ -1,4 +1,4 @@
-"""Reading everything a store holds about a thread and the threads beneath it."""
+"""Reading everything a store has of a thread and its child threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from awaken.core.value import Value
 _MAX_RESULTS = 500
 
 
-class Picture(Value, frozen=True, kw_only=True):
+class ThreadDump(Value, frozen=True, kw_only=True):
     """Everything that a store has of a thread.
 
     `unread` are the ids of messages that were sent to it and are not in its log yet; `interrupted`
@@ -45,10 +45,10 @@ class Picture(Value, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
     interrupted: tuple[str, ...] = ()
     has_cancel: bool = False
-    children: tuple[Picture, ...] = ()
+    children: tuple[ThreadDump, ...] = ()
 
-    def threads(self) -> Iterator[Picture]:
-        """This picture and, depth first, those of all child threads."""
+    def threads(self) -> Iterator[ThreadDump]:
+        """This dump and, depth first, those of all child threads."""
         yield self
         for child in self.children:
             yield from child.threads()
@@ -88,12 +88,12 @@ def _is_unresumable(run: RunRecord) -> bool:
     return task is not None and task.get("resume") is None
 
 
-async def picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> Picture:
-    """Read a whole thread and the threads beneath it. Meant for the small threads of tests."""
+async def dump_thread(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> ThreadDump:
+    """Read a whole thread and its child threads. Meant for the small threads of tests."""
     return await (await _StoreReader.load(store, clock)).read_thread(thread_id)
 
 
-async def whole_picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> Picture:
+async def dump_store(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> ThreadDump:
     """The same, with every other root thread of the store added as a child."""
     reader = await _StoreReader.load(store, clock)
     own = await reader.read_thread(thread_id)
@@ -123,10 +123,10 @@ class _StoreReader:
         known = self._threads.values()
         return sorted(thread.id for thread in known if thread.parent_thread_id == thread_id)
 
-    async def read_thread(self, thread_id: str) -> Picture:
+    async def read_thread(self, thread_id: str) -> ThreadDump:
         store, thread = self._store, self._threads.get(thread_id)
         if thread is None:
-            return Picture(thread_id=thread_id)
+            return ThreadDump(thread_id=thread_id)
         children = [await self.read_thread(child) for child in self.list_children(thread_id)]
         runs = (await store.list_runs(RunQuery(thread_id=thread_id, limit=_MAX_RESULTS))).items
         calls: list[CallEntry] = []
@@ -134,7 +134,7 @@ class _StoreReader:
             calls.extend(await store.load_calls(run.run_id))
         tickets = await store.list_tickets(TicketQuery(thread_id=thread_id, limit=_MAX_RESULTS))
         commands = await store.load_commands(thread_id)
-        return Picture(
+        return ThreadDump(
             thread_id=thread_id,
             messages=tuple(await store.load_messages(thread_id)),
             events=tuple(await store.load_events(thread_id)),

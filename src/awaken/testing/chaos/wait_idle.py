@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.core.aio.cancel import first_of
+from awaken.core.aio.cancel import wait_first
 from awaken.core.lifecycle import RunStatus
 from awaken.core.run import RunRecord
 from awaken.core.store.commands import CommandKind
@@ -88,7 +88,7 @@ async def _has_owner(store: Store, runs: Iterable[RunRecord]) -> bool:
     return any(thread is not None and thread.owner is not None for thread in threads)
 
 
-class ThreadChanges:
+class ChangeWatcher:
     """Waits until one of the runs' threads has changed since the last call.
 
     `wait` also returns after `POLL_SECONDS`, because it does not watch threads that begin
@@ -101,7 +101,7 @@ class ThreadChanges:
 
     async def wait(self, runs: Iterable[RunRecord]) -> None:
         threads = {run.thread_id for run in runs}
-        await first_of(*map(self._wait_changed, threads), asyncio.sleep(POLL_SECONDS))
+        await wait_first(*map(self._wait_changed, threads), asyncio.sleep(POLL_SECONDS))
 
     async def _wait_changed(self, thread_id: str) -> None:
         self._seen[thread_id] = await self._store.wait_changed(

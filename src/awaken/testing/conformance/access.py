@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from awaken.core.access import Deed, Door, KeyEntry, Role, Session
+from awaken.core.access import AuthMode, Deed, KeyEntry, KeyRole, Session
 from awaken.core.budget import Budget
 from awaken.core.identity import Principal
 from awaken.core.store.store import Store
@@ -16,18 +16,18 @@ ENTRY = KeyEntry(
     sha256="a" * 64,
     name="Änne \U0001f511 \0",
     scope="acme",
-    roles=(Role.INVOKE, Role.READ),
+    roles=(KeyRole.INVOKE, KeyRole.READ),
     agents=("support",),
     rate=2.5,
     burst=7,
     budget=Budget(tokens=1_000, money=0.5),
 )
-OTHER = KeyEntry(sha256="b" * 64, roles=(Role.ADMIN,))
+OTHER = KeyEntry(sha256="b" * 64, roles=(KeyRole.ADMIN,))
 
 
-def signed_in(id: str, until: int = 1_000, scope: str = "", key: str | None = None) -> Session:
+def make_session(id: str, until: int = 1_000, scope: str = "", key: str | None = None) -> Session:
     who = Principal(id=f"who of {id} \0", scope=scope, roles=("read",))
-    return Session(id=id, principal=who, expires_at_ms=until, door=Door.KEYS, key=key)
+    return Session(id=id, principal=who, expires_at_ms=until, auth_mode=AuthMode.KEYS, key=key)
 
 
 def a_deed(at: int, scope: str = "", who: str = "ann") -> Deed:
@@ -73,7 +73,7 @@ async def the_secret_is_made_once(store: Store) -> None:
 
 @check
 async def a_session_is_kept_until_it_is_ended(store: Store) -> None:
-    one, two = signed_in("s1", key="k"), signed_in("s2", scope="acme")
+    one, two = make_session("s1", key="k"), make_session("s2", scope="acme")
     for session in (one, two):
         await store.access.begin_session(session, now_ms=1)
 
@@ -87,18 +87,18 @@ async def a_session_is_kept_until_it_is_ended(store: Store) -> None:
 @check
 async def of_those_that_end_a_session_one_gets_it(store: Store) -> None:
     """So a one-time word begins one session."""
-    await store.access.begin_session(signed_in("s"), now_ms=1)
+    await store.access.begin_session(make_session("s"), now_ms=1)
     ended, _ = await race(StoreError, *[store.access.end_session("s") for _ in range(10)])
     assert len([session for session in ended if session is not None]) == 1
 
 
 @check
 async def sessions_that_are_over_go_when_another_begins(store: Store) -> None:
-    await store.access.begin_session(signed_in("old", until=100), now_ms=1)
-    await store.access.begin_session(signed_in("young", until=101), now_ms=1)
+    await store.access.begin_session(make_session("old", until=100), now_ms=1)
+    await store.access.begin_session(make_session("young", until=101), now_ms=1)
     assert await store.access.find_session("old") is not None
 
-    await store.access.begin_session(signed_in("new", until=900), now_ms=100)
+    await store.access.begin_session(make_session("new", until=900), now_ms=100)
 
     left = [id for id in ("old", "young", "new") if await store.access.find_session(id)]
     assert left == ["young", "new"]
@@ -141,7 +141,7 @@ async def a_tenant_is_forgotten_alone(store: Store) -> None:
     scopes = ("", "acme", "acme-2")
     for scope in scopes:
         await store.access.add_key(f"k{scope}", KeyEntry(sha256="c" * 64, scope=scope))
-        await store.access.begin_session(signed_in(f"s{scope}", scope=scope), now_ms=1)
+        await store.access.begin_session(make_session(f"s{scope}", scope=scope), now_ms=1)
         await store.access.note_deed(a_deed(1, scope))
 
     assert await store.access.clear_scope("acme") == 3

@@ -144,12 +144,12 @@ async def a_name_may_be_anything(blobs: BlobStore, store: Store) -> None:
 
 @check
 async def a_stream_that_breaks_off_leaves_nothing(blobs: BlobStore, store: Store) -> None:
-    async def broken() -> AsyncIterator[bytes]:
+    async def failing_stream() -> AsyncIterator[bytes]:
         yield b"half"
         raise _Broken
 
     try:
-        await blobs.put("", broken(), PLAIN)
+        await blobs.put("", failing_stream(), PLAIN)
     except _Broken:
         pass
     else:

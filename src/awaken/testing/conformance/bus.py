@@ -1,4 +1,4 @@
-"""Checks of live buses (06 §2.3): what listeners hear is what owners sent, in its order.
+"""Checks of live buses (06 §2.3): subscribers receive the events that owners sent, in their order.
 
 A bus may lose events. It never makes any up, and never swaps two events of one claim.
 """
@@ -24,7 +24,7 @@ from awaken.core.event import (
     ToolCallStreamDelta,
 )
 from awaken.core.store.commits import Fence
-from awaken.testing.conformance.helpers import PATIENCE, Suite
+from awaken.testing.conformance.helpers import MAX_WAIT_SECONDS, Suite
 
 _PAUSE = 0.01
 _MARK = "mark"
@@ -72,21 +72,23 @@ def _say(topic: Topic, *texts: str, thread_id: str = "t") -> list[RunEvent]:
 
 async def _until(holds: Callable[[], bool]) -> None:
     """Wait for something that another node has to be told first."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         while not holds():  # noqa: ASYNC110  # a topic's attribute sets no event
             await asyncio.sleep(_PAUSE)
 
 
-async def _is_wanted(topic: Topic) -> None:
+async def _wait_wanted(topic: Topic) -> None:
     await _until(lambda: topic.wanted)
 
 
-async def _hear(subscription: Subscription, topic: Topic, thread_id: str = "t") -> list[RunEvent]:
-    """All that was sent up to now and has arrived. A bus may lose any event, so marks are sent
-    until one of them arrives; they are left out."""
+async def _receive_all(
+    subscription: Subscription, topic: Topic, thread_id: str = "t"
+) -> list[RunEvent]:
+    """The events that were sent up to now and have arrived. A bus may lose any event, so marks are
+    sent until one of them arrives; they are left out."""
     heard: list[RunEvent] = []
     first_mark = (topic.epoch, topic.n + 1)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         while not any(event.live is not None and event.live >= first_mark for event in heard):
             _say(topic, _MARK, thread_id=thread_id)
             with suppress(TimeoutError):
@@ -110,7 +112,7 @@ def _check_heard(bus: BusSubject, heard: Sequence[RunEvent], sent: Sequence[RunE
 async def events_are_heard_as_they_were_sent(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence())
     async with bus.listeners.listen("t") as subscription:
-        await _is_wanted(topic)
+        await _wait_wanted(topic)
         sent = [
             _send(topic, StepStart(message_id="m"), seq=1, ahead=True),
             _send(topic, TextDelta(delta='späť "\n\u2028 🙂')),
@@ -120,19 +122,19 @@ async def events_are_heard_as_they_were_sent(bus: BusSubject) -> None:
             _send(topic, StepStart(message_id="m"), seq=1, again=True),
             _send(topic, StreamReset(reason="it broke off", from_seq=3)),
         ]
-        _check_heard(bus, await _hear(subscription, topic), sent)
+        _check_heard(bus, await _receive_all(subscription, topic), sent)
 
 
 @check
 async def many_events_are_heard_in_their_order(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence())
     async with bus.listeners.listen("t") as subscription:
-        await _is_wanted(topic)
+        await _wait_wanted(topic)
         sent: list[RunEvent] = []
         heard: list[RunEvent] = []
         for start in range(0, 600, 100):
             sent += _say(topic, *map(str, range(start, start + 100)))
-            heard += await _hear(subscription, topic)
+            heard += await _receive_all(subscription, topic)
         _check_heard(bus, heard, sent)
 
 
@@ -143,19 +145,19 @@ async def a_listener_hears_its_own_thread_only(bus: BusSubject) -> None:
     topics = {id: bus.owners.topic(_fence(id)) for id in ids}
     for id in ids:
         async with bus.listeners.listen(id) as subscription:
-            await _is_wanted(topics[id])
+            await _wait_wanted(topics[id])
             sent = {other: _say(topics[other], other, thread_id=other) for other in ids}
-            _check_heard(bus, await _hear(subscription, topics[id], id), sent[id])
+            _check_heard(bus, await _receive_all(subscription, topics[id], id), sent[id])
 
 
 @check
 async def every_listener_hears_everything(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence())
     async with bus.listeners.listen("t") as first, bus.owners.listen("t") as second:
-        await _is_wanted(topic)
+        await _wait_wanted(topic)
         sent = _say(topic, "a", "b")
-        _check_heard(bus, await _hear(first, topic), sent)
-        _check_heard(bus, await _hear(second, topic), sent)
+        _check_heard(bus, await _receive_all(first, topic), sent)
+        _check_heard(bus, await _receive_all(second, topic), sent)
 
 
 @check
@@ -164,36 +166,38 @@ async def a_listener_that_does_not_read_slows_no_owner(bus: BusSubject) -> None:
     heard again."""
     topic = bus.owners.topic(_fence())
     async with bus.listeners.listen("t") as subscription:
-        await _is_wanted(topic)
+        await _wait_wanted(topic)
         numbers = {event.live: event for event in _say(topic, *map(str, range(20_000)))}
-        heard = [event for event in await _hear(subscription, topic) if event.live in numbers]
+        heard = [
+            event for event in await _receive_all(subscription, topic) if event.live in numbers
+        ]
         places = [event.live for event in heard if event.live is not None]
         assert all(numbers[event.live] == event for event in heard)
         assert places == sorted(set(places))
         sent = _say(topic, "later")
-        _check_heard(bus, await _hear(subscription, topic), sent)
+        _check_heard(bus, await _receive_all(subscription, topic), sent)
 
 
 @check
 async def a_listener_that_comes_later_hears_what_comes_later(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence())
     async with bus.listeners.listen("t") as early:
-        await _is_wanted(topic)
+        await _wait_wanted(topic)
         before = _say(topic, "before")
-        _check_heard(bus, await _hear(early, topic), before)
+        _check_heard(bus, await _receive_all(early, topic), before)
         async with bus.listeners.listen("t") as late:
-            await _hear(late, topic)
+            await _receive_all(late, topic)
             sent = _say(topic, "after")
-            _check_heard(bus, await _hear(late, topic), sent)
+            _check_heard(bus, await _receive_all(late, topic), sent)
 
 
 @check
 async def a_listener_waits_for_a_thread_that_does_not_exist_yet(bus: BusSubject) -> None:
     async with bus.listeners.listen("new") as subscription:
         topic = bus.owners.topic(_fence("new"))
-        await _is_wanted(topic)
+        await _wait_wanted(topic)
         sent = _say(topic, "a", thread_id="new")
-        _check_heard(bus, await _hear(subscription, topic, "new"), sent)
+        _check_heard(bus, await _receive_all(subscription, topic, "new"), sent)
 
 
 # -- waiting ----------------------------------------------------------------------------------
@@ -201,7 +205,7 @@ async def a_listener_waits_for_a_thread_that_does_not_exist_yet(bus: BusSubject)
 
 @check
 async def a_listener_is_woken_without_an_event(bus: BusSubject) -> None:
-    async with bus.listeners.listen("t") as subscription, asyncio.timeout(PATIENCE):
+    async with bus.listeners.listen("t") as subscription, asyncio.timeout(MAX_WAIT_SECONDS):
         waiting = start_task(subscription.receive())
         await asyncio.sleep(0)
         subscription.wake()
@@ -215,21 +219,21 @@ async def a_listener_is_woken_without_an_event(bus: BusSubject) -> None:
 async def a_listener_whose_wait_is_cancelled_loses_nothing(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence())
     async with bus.listeners.listen("t") as subscription:
-        await _is_wanted(topic)
+        await _wait_wanted(topic)
         for _ in range(3):
             waiting = start_task(subscription.receive())
             await asyncio.sleep(0)
             waiting.cancel()
             await asyncio.wait([waiting])
             sent = _say(topic, "a")
-            _check_heard(bus, await _hear(subscription, topic), sent)
+            _check_heard(bus, await _receive_all(subscription, topic), sent)
         waiting = start_task(subscription.receive())
         await asyncio.sleep(0)
         sent = _say(topic, "sent as the wait is cancelled")
         waiting.cancel()
         await asyncio.wait([waiting])
         taken = [] if waiting.cancelled() else list(waiting.result().events)
-        _check_heard(bus, [*taken, *await _hear(subscription, topic)], sent)
+        _check_heard(bus, [*taken, *await _receive_all(subscription, topic)], sent)
 
 
 # -- topics -----------------------------------------------------------------------------------
@@ -240,7 +244,7 @@ async def a_topic_is_wanted_while_a_listener_is_there(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence())
     assert not topic.wanted
     async with bus.listeners.listen("t"):
-        await _is_wanted(topic)
+        await _wait_wanted(topic)
         async with bus.listeners.listen("t"), bus.listeners.listen("u"):
             pass
         await asyncio.sleep(_PAUSE)
@@ -248,7 +252,7 @@ async def a_topic_is_wanted_while_a_listener_is_there(bus: BusSubject) -> None:
     await _until(lambda: not topic.wanted)
     with suppress(ZeroDivisionError):
         async with bus.listeners.listen("t"):
-            await _is_wanted(topic)
+            await _wait_wanted(topic)
             raise ZeroDivisionError
     await _until(lambda: not topic.wanted)
 
@@ -270,13 +274,13 @@ async def a_topic_counts_on_for_as_long_as_the_claim_lasts(bus: BusSubject) -> N
 async def listeners_stay_and_hear_the_next_owner(bus: BusSubject) -> None:
     topic = bus.owners.topic(_fence())
     async with bus.listeners.listen("t") as subscription:
-        await _is_wanted(topic)
-        await _hear(subscription, topic)
+        await _wait_wanted(topic)
+        await _receive_all(subscription, topic)
         topic.close()
         topic = bus.owners.topic(_fence(epoch=2))
-        await _is_wanted(topic)
+        await _wait_wanted(topic)
         sent = _say(topic, "a")
-        _check_heard(bus, [e for e in await _hear(subscription, topic) if e in sent], sent)
+        _check_heard(bus, [e for e in await _receive_all(subscription, topic) if e in sent], sent)
 
 
 # -- publisher states -----------------------------------------------------------------------
@@ -295,7 +299,7 @@ async def an_owner_answers_with_its_position(bus: BusSubject) -> None:
 
     async def snapshot() -> PublisherState | None:
         found: PublisherState | None = None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             while found is None:
                 found = await bus.listeners.snapshot("t")
         return found
@@ -331,11 +335,11 @@ async def the_end_of_an_old_claim_does_not_end_the_next(bus: BusSubject) -> None
     new = bus.owners.topic(_fence(epoch=2))
     new.attach(lambda: Progress("new", 2))
     async with bus.listeners.listen("t") as subscription:
-        await _is_wanted(new)
+        await _wait_wanted(new)
         old.close()
         state = new.snapshot()
         assert state is not None
         assert (state.run_id, state.epoch) == ("new", 2)
-        await _hear(subscription, new)
+        await _receive_all(subscription, new)
         sent = _say(new, "a")
-        _check_heard(bus, await _hear(subscription, new), sent)
+        _check_heard(bus, await _receive_all(subscription, new), sent)

@@ -13,7 +13,7 @@ from awaken.core.suspension import ToolCallResume
 from awaken.errors import InvalidRecord, NotFound, VersionConflict
 from awaken.testing.conformance.helpers import (
     DONE,
-    PATIENCE,
+    MAX_WAIT_SECONDS,
     RUNNING,
     WAITING,
     StoreCheck,
@@ -156,19 +156,19 @@ async def a_waiting_run_with_a_command_is_interrupted(store: Store) -> None:
     """If its thread has no owner, a worker should take the run over."""
     await write(store, run=record("r", status=WAITING), tickets=(ticket(),))
 
-    async def interrupted() -> list[str]:
+    async def list_names() -> list[str]:
         return names(await store.list_interrupted(now_ms=0))
 
-    assert await interrupted() == []
+    assert await list_names() == []
     await store.send(cancel(run_id="another"))
-    assert await interrupted() == [], "it is for another run"
+    assert await list_names() == [], "it is for another run"
     number = await store.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1)
-    assert await interrupted() == ["r"]
+    assert await list_names() == ["r"]
     fence = await store.claim("t", at_ms=2)
-    assert await interrupted() == []
+    assert await list_names() == []
     done = record("r", status=DONE)
     await write(store, run=done, acks=(number,), fence=fence, release=True)
-    assert await interrupted() == []
+    assert await list_names() == []
 
 
 # -- once -------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ async def a_thread_is_told_when_a_command_comes(store: Store) -> None:
     """Or a decision, and to every caller that iterates."""
     await write(store, run=record("r", status=WAITING), tickets=(ticket(),))
     await write(store, "u")
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as tasks:
         for _ in range(3):
             tasks.create_task(wait_until_named(store, "t", "u"))
         await asyncio.sleep(0)
@@ -342,7 +342,7 @@ async def a_reader_of_commands_misses_none(store: Store) -> None:
                 if len(seen) == count:
                     return
 
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as tasks:
         tasks.create_task(read(20))
         sent = [tasks.create_task(store.send(cancel("tu"[n % 2]))) for n in range(20)]
 
@@ -352,7 +352,7 @@ async def a_reader_of_commands_misses_none(store: Store) -> None:
 @check
 async def a_task_that_stops_waiting_does_not_disturb_others(store: Store) -> None:
     await write(store)
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as tasks:
         gone = [
             tasks.create_task(wait_until_named(store, "t")),
             tasks.create_task(store.wait_changed("ghost", 0)),

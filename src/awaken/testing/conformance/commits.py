@@ -16,7 +16,7 @@ from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import CallPhase, ThreadCommit
 from awaken.core.store.store import Store
 from awaken.testing.conformance.helpers import (
-    PATIENCE,
+    MAX_WAIT_SECONDS,
     StoreCheck,
     Suite,
     all_runs,
@@ -287,7 +287,7 @@ async def whoever_counts_is_told_of_batches(store: Store) -> None:
 @check
 async def a_thread_that_was_written_has_changed(store: Store) -> None:
     await write(store, messages=says("a"))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         version = await store.wait_changed("t", 0)
         assert version > 0
         await write(store, messages=says("b"))
@@ -297,7 +297,7 @@ async def a_thread_that_was_written_has_changed(store: Store) -> None:
 @check
 async def a_task_that_waits_for_a_change_is_woken_and_reads_it(store: Store) -> None:
     """Also of a thread that does not exist yet."""
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as tasks:
         version = 0
         for length in range(1, 4):
 
@@ -316,7 +316,7 @@ async def a_task_that_waits_for_a_change_is_woken_and_reads_it(store: Store) -> 
 @check
 async def a_command_is_a_change_of_its_thread(store: Store) -> None:
     await write(store)
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as tasks:
 
         async def see() -> None:
             number = 0
@@ -341,7 +341,7 @@ async def a_reader_of_changes_misses_none(store: Store) -> None:
             seen.extend(await texts(store, after=len(seen)))
         return seen
 
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as tasks:
         reader = tasks.create_task(follow())
         for word in words:
             await write(store, messages=says(word))
@@ -352,7 +352,7 @@ async def a_reader_of_changes_misses_none(store: Store) -> None:
 @check
 async def a_thread_that_was_made_again_has_changed(store: Store) -> None:
     await write(store, messages=says("a"))
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         version = await store.wait_changed("t", 0)
         await store.delete_thread("t", at_ms=1)
         await write(store, messages=says("b"))
@@ -367,7 +367,7 @@ async def an_operation_on_many_threads_is_a_change_of_each(store: Store) -> None
     cancelling = start_task(wait_until_named(store, "t"))
     deleting = start_task(store.wait_changed("u", await store.wait_changed("u", 0)))
     await asyncio.sleep(0)
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         await store.cancel_tree("t", at_ms=2)
         await cancelling
         await store.delete_thread("u", force=True, at_ms=3)

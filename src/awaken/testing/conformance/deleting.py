@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from awaken.core.account import book_key
+from awaken.core.account import ledger_key
 from awaken.core.profile import ProfileOwner
 from awaken.core.store.commands import CommandKind, ThreadCommand
 from awaken.core.store.commits import CallPhase
@@ -213,18 +213,18 @@ async def the_book_of_a_tree_goes_with_the_run_at_its_root(store: Store) -> None
     """And with no other run; an agent's own entries are not books."""
     await _family(store)
     mine = ProfileOwner(agent="planner")
-    await store.profiles.set(mine, book_key("run p"), 1)
+    await store.profiles.set(mine, ledger_key("run p"), 1)
     for name in ("p", "q", "a"):
-        await store.profiles.set(ProfileOwner(), book_key(f"run {name}"), {})
+        await store.profiles.set(ProfileOwner(), ledger_key(f"run {name}"), {})
     await store.profiles.set(ProfileOwner(), "taste", "tea")
 
     await store.delete_thread("c", at_ms=9)
     assert len(await _books(store)) == 4
     await store.delete_thread("p", children=ChildStrategy.DETACH, at_ms=9)
-    assert await _books(store) == [book_key("run a"), book_key("run q"), "taste"]
+    assert await _books(store) == [ledger_key("run a"), ledger_key("run q"), "taste"]
     await store.prune(before_ms=6)
-    assert await _books(store) == [book_key("run a"), "taste"]
-    assert await store.profiles.get(mine, book_key("run p")) is not None
+    assert await _books(store) == [ledger_key("run a"), "taste"]
+    assert await store.profiles.get(mine, ledger_key("run p")) is not None
 
 
 # -- pruning ----------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class Suite(Generic[C]):
         return check
 
 
-PATIENCE = 10.0
+MAX_WAIT_SECONDS = 10.0
 """Seconds to wait for something that should come at once, before the check fails."""
 RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
 

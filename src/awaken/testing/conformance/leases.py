@@ -13,7 +13,7 @@ from awaken.errors import ThreadOwned
 from awaken.testing.conformance.commands import cancel, message_command
 from awaken.testing.conformance.helpers import (
     DONE,
-    PATIENCE,
+    MAX_WAIT_SECONDS,
     WAITING,
     StoreCheck,
     Suite,
@@ -32,7 +32,7 @@ async def an_open_store_holds_its_lease(store: Store) -> None:
     store.lease.add_lost_callback(lambda fence: None)
     assert store.lease.held
     assert store.lease.seconds_left > 0
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         await store.lease.wait_held()
 
 
@@ -155,7 +155,7 @@ async def interrupted_runs_are_listed_up_to_a_limit(store: Store) -> None:
 @check
 async def a_task_that_waits_for_a_release_is_told(store: Store) -> None:
     """Of a release, and of a commit that releases."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         await store.wait_released("ghost")
         for by_commit in (False, True):
             fence = await store.claim("t", at_ms=1)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from awaken.core.store.commands import Submission, Submitted, ThreadCommand
 from awaken.core.store.commits import Fence, ThreadCommit
 from awaken.core.store.store import Store
-from awaken.core.store.threads import Freed, ThreadQuery
+from awaken.core.store.threads import DeleteResult, ThreadQuery
 from awaken.core.thread import Thread
 from awaken.errors import StoreError
 from awaken.testing.conformance.helpers import all_runs, everything, names, waiting_threads
@@ -76,15 +76,17 @@ class StorePair:
         """Commit with the fence held now; `acks` are indexes into `commands`."""
         held = self.fences.get(commit.thread_id)
 
-        def made(side: int) -> ThreadCommit:
+        def build_commit(side: int) -> ThreadCommit:
             numbers = tuple(self.commands[place][side] for place in acks)
             return replace(commit, fence=held[side] if held else None, acks=numbers)
 
-        committed = self.agree(lambda store, side: store.commit(made(side)))
+        committed = self.agree(lambda store, side: store.commit(build_commit(side)))
         if committed is not None and commit.sends:
             self._number_sends({command.thread_id for command in commit.sends})
         if committed is not None and commit.run is not None:
-            assert committed == self.agree(lambda store, side: store.find_commit(made(side)))
+            assert committed == self.agree(
+                lambda store, side: store.find_commit(build_commit(side))
+            )
         if committed is not None and commit.release:
             self.give_up(commit.thread_id)
         return committed
@@ -197,6 +199,6 @@ class StorePair:
         if isinstance(value, ThreadCommand):
             numbers = [sent[side] for sent in self.commands]
             return replace(value, id=numbers.index(value.id))
-        if isinstance(value, Freed):
+        if isinstance(value, DeleteResult):
             return (value.threads, value.runs)
         return value

@@ -11,9 +11,9 @@ from awaken.core.llm import InferenceRequest, RoutingKey
 from awaken.core.message import Message, Text
 from awaken.core.request_manifest import (
     FailedAttempt,
-    KeptText,
     RequestManifest,
     RequestSettings,
+    StoredText,
     UnloggedMessage,
 )
 from awaken.core.store.store import Store
@@ -27,9 +27,9 @@ TOOLS = (ToolDescriptor(id="pay", name="pay", description="Pay.", parameters={"t
 OUTPUT = OutputFormat(name="paid", schema={"type": "object"})
 
 
-def text(value: object) -> KeptText:
+def text(value: object) -> StoredText:
     body = dumps(value)
-    return KeptText(hashlib.sha256(body).hexdigest()[:32], body)
+    return StoredText(hashlib.sha256(body).hexdigest()[:32], body)
 
 
 PROMPT, OTHER = text((Text(text="Be brief."),)), text((Text(text="Be long."),))
@@ -42,7 +42,7 @@ def settings(**changes: Any) -> RequestSettings:
 
 
 async def commit_answer(
-    store: Store, thread_id: str, name: str, texts: tuple[KeptText, ...] = (), **manifest: Any
+    store: Store, thread_id: str, name: str, texts: tuple[StoredText, ...] = (), **manifest: Any
 ) -> None:
     """Commit a question `q-<name>`, its answer `<name>`, and the request that led to it."""
     said = (*says(f"q-{name}"), Message.assistant(f"answer {name}", id=name))

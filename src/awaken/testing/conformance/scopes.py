@@ -8,7 +8,7 @@ from awaken.core.profile import ProfileOwner, profiles_of
 from awaken.core.store.store import Store
 from awaken.core.store.threads import RunQuery, ThreadQuery, TicketQuery
 from awaken.core.suspension import TicketStatus
-from awaken.core.thread_ids import Place, child_id
+from awaken.core.thread_ids import ThreadFamily, child_id
 from awaken.testing.conformance.helpers import (
     StoreCheck,
     Suite,
@@ -28,10 +28,10 @@ ORDER = ["talk", "acme/talk", "zoo-2/talk", "walk", "acme/walk"]
 """The same threads, in the order in which they begin."""
 
 
-async def _place(store: Store, thread_id: str) -> Place:
+async def _load_family(store: Store, thread_id: str) -> ThreadFamily:
     thread = await store.load_thread(thread_id)
     assert thread is not None
-    return Place(thread.scope, thread.family)
+    return ThreadFamily(thread.scope, thread.family)
 
 
 async def _fill(store: Store) -> None:
@@ -52,12 +52,12 @@ async def _ticket_keys(store: Store, **query: Any) -> list[str]:
 async def a_thread_belongs_where_its_id_says(store: Store) -> None:
     """06 §2.8"""
     for thread, place in {
-        "talk": Place("", "talk"),
-        "acme/talk": Place("acme", "talk"),
-        "Not A Scope/talk": Place("", "Not A Scope/talk"),
+        "talk": ThreadFamily("", "talk"),
+        "acme/talk": ThreadFamily("acme", "talk"),
+        "Not A Scope/talk": ThreadFamily("", "Not A Scope/talk"),
     }.items():
         await write(store, thread)
-        assert await _place(store, thread) == place
+        assert await _load_family(store, thread) == place
         forked = await store.fork(thread, f"zoo/{len(thread)}", at_ms=2)
         assert (forked.scope, forked.family) == ("zoo", str(len(thread)))
 
@@ -68,8 +68,8 @@ async def a_thread_beneath_another_belongs_where_that_one_does(store: Store) -> 
     await write(store, "acme/talk")
     await write(store, "child-m:0", parent_thread_id="acme/talk")
     await write(store, "zoo/below", parent_thread_id="child-m:0")
-    assert await _place(store, "child-m:0") == Place("acme", "talk")
-    assert await _place(store, "zoo/below") == Place("acme", "talk")
+    assert await _load_family(store, "child-m:0") == ThreadFamily("acme", "talk")
+    assert await _load_family(store, "zoo/below") == ThreadFamily("acme", "talk")
 
 
 @check
@@ -77,7 +77,7 @@ async def a_claimed_thread_belongs_where_its_first_commit_puts_it(store: Store) 
     await write(store, "acme/talk")
     fence = await store.claim("child-m:0", at_ms=1)
     await write(store, "child-m:0", fence=fence, parent_thread_id="acme/talk")
-    assert await _place(store, "child-m:0") == Place("acme", "talk")
+    assert await _load_family(store, "child-m:0") == ThreadFamily("acme", "talk")
     assert await all_threads(store, scope="") == []
 
 

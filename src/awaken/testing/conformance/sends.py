@@ -13,7 +13,7 @@ from awaken.errors import VersionConflict
 from awaken.testing.conformance.commands import cancel, message_command
 from awaken.testing.conformance.helpers import (
     DONE,
-    PATIENCE,
+    MAX_WAIT_SECONDS,
     WAITING,
     StoreCheck,
     Suite,
@@ -201,7 +201,7 @@ async def waiting_tasks_are_woken_by_what_a_commit_sends(store: Store) -> None:
         while not await store.load_commands("u"):
             number = await store.wait_changed("u", number)
 
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as tasks:
         for _ in range(2):
             tasks.create_task(wait_until_named(store, "u"))
         tasks.create_task(see())

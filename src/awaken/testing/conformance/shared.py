@@ -25,10 +25,10 @@ from awaken.errors import (
     ThreadOwned,
     VersionConflict,
 )
-from awaken.testing.conformance.access import ENTRY, OTHER, a_deed, signed_in
+from awaken.testing.conformance.access import ENTRY, OTHER, a_deed, make_session
 from awaken.testing.conformance.concurrency import CROWD, race
 from awaken.testing.conformance.helpers import (
-    PATIENCE,
+    MAX_WAIT_SECONDS,
     WAITING,
     OpenStore,
     SharedStoreCheck,
@@ -234,7 +234,7 @@ async def nothing_is_lost_when_both_write(open_store: OpenStore) -> None:
                 await write(store, name, messages=says(f"{name}{step}"))
                 await append(store, f"{name}{step}")
 
-        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as tasks:
             for number in range(4):
                 tasks.create_task(work(stores[number % 2], f"w{number}"))
 
@@ -251,7 +251,7 @@ async def one_handle_sees_the_others_changes(open_store: OpenStore) -> None:
         while len(await texts(store)) < length:
             version = await store.wait_changed("t", version)
 
-    async with _handles(open_store) as (one, two), asyncio.timeout(PATIENCE):
+    async with _handles(open_store) as (one, two), asyncio.timeout(MAX_WAIT_SECONDS):
         for length in (1, 2, 3):
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(see(two, length))
@@ -263,7 +263,7 @@ async def one_handle_sees_the_others_changes(open_store: OpenStore) -> None:
 async def one_handle_sees_the_others_commands(open_store: OpenStore) -> None:
     async with _handles(open_store) as (one, two):
         await write(one, run=record("r", status=WAITING), tickets=(ticket(),))
-        async with asyncio.timeout(PATIENCE), aclosing(two.watch_commands()) as ready:
+        async with asyncio.timeout(MAX_WAIT_SECONDS), aclosing(two.watch_commands()) as ready:
             assert await anext(ready) == set()
             first = await one.send(CANCEL)
             assert await anext(ready) == {"t"}
@@ -283,7 +283,7 @@ async def a_store_is_told_of_threads_without_a_live_owner_and_of_its_own(
         assert await waiting_threads(one) == {"t"}
         assert await waiting_threads(two) == set(), "its owner is alive"
         await one.release(fence)
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             await wait_until_named(two, "t")
 
 
@@ -296,7 +296,7 @@ async def one_handle_sees_what_the_other_sends_with_a_commit(open_store: OpenSto
 
     async with _handles(open_store) as (one, two):
         await write(one)
-        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as tasks:
             tasks.create_task(wait_until_named(two, "t"))
             tasks.create_task(see(two))
             await asyncio.sleep(0)
@@ -348,10 +348,10 @@ async def every_node_sees_the_same(open_store: OpenStore) -> None:
     """06 §3.2: and so does one that opens later."""
     async with _handles(open_store) as (one, two):
         await one.access.add_key("k", ENTRY)
-        await one.access.begin_session(signed_in("s"), now_ms=1)
+        await one.access.begin_session(make_session("s"), now_ms=1)
         await one.access.note_deed(a_deed(1))
         assert await two.access.find_key("k") == ENTRY
-        assert await two.access.find_session("s") == signed_in("s")
+        assert await two.access.find_session("s") == make_session("s")
         assert len(await two.access.list_deeds("", limit=9)) == 1
         asked = [at.access.signing_secret() for at in (one, two) * 3]
         secrets, _ = await race(StoreError, *asked)

@@ -30,7 +30,7 @@ from awaken.errors import (
 )
 from awaken.testing.conformance.helpers import (
     DONE,
-    PATIENCE,
+    MAX_WAIT_SECONDS,
     WAITING,
     StoreCheck,
     Suite,
@@ -150,7 +150,7 @@ async def a_thread_that_is_claimed_and_unwritten_can_be_submitted_to(store: Stor
 async def a_submission_is_told_when_it_is_due(store: Store) -> None:
     await store.submit(submission("far", "u", not_before_ms=10**15))
     assert await waiting_threads(store) == set()
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(MAX_WAIT_SECONDS), asyncio.TaskGroup() as tasks:
         tasks.create_task(wait_until_named(store, "t"))
         await asyncio.sleep(0)
         await store.submit(submission())

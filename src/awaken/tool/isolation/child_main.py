@@ -50,7 +50,7 @@ def main(inherited: int) -> None:
     received = receive_frame(channel)
     if received is None:
         return
-    worker = Worker(pickle.loads(received[1]))
+    worker = FunctionServer(pickle.loads(received[1]))
     send_frame(channel, worker.get_ready(), received[0])
     while (received := receive_frame(channel)) is not None:
         number, frame = received
@@ -76,7 +76,7 @@ def _watch(lifeline: int) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-class Worker:
+class FunctionServer:
     """One function, and its calls."""
 
     def __init__(self, setup: Setup) -> None:
@@ -123,7 +123,7 @@ class Worker:
 
     def _result(self, value: Any) -> ToolResult:
         if inspect.isawaitable(value):  # a plain wrapper around an async function
-            value = asyncio.run(_awaited(value))
+            value = asyncio.run(_await(value))
         output = to_output(self._setup.tool, value)
         if output.command:
             raise ToolError.execution_failed(
@@ -147,7 +147,7 @@ class _Elsewhere:
         raise ConfigError(self._why)
 
 
-async def _awaited(value: Awaitable[Any]) -> Any:
+async def _await(value: Awaitable[Any]) -> Any:
     return await value
 
 

@@ -77,8 +77,8 @@ class Raised(Value, frozen=True, kw_only=True, tag="raised"):
 WorkerAnswer = Returned | Raised
 
 READY = b"ready"
-"""The first answer of a worker that has imported its function; any other text says why it could
-not."""
+"""The first answer of a worker that has imported its function; any other text is the error
+of the import."""
 
 
 def read_answer(frame: bytes) -> WorkerAnswer:

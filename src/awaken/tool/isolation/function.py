@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.core.aio.child_process import how_it_ended
+from awaken.core.aio.child_process import describe_exit
 from awaken.core.tool import ToolError
 from awaken.core.tool_context import ToolCallContext, ToolOutput
 from awaken.errors import ConfigError
@@ -23,7 +23,7 @@ from awaken.tool.isolation.frames import (
     context_fields,
     read_answer,
 )
-from awaken.tool.isolation.pool import Pool, pool_of
+from awaken.tool.isolation.pool import WorkerPool, pool_of
 from awaken.tool.isolation.process import check_system
 from awaken.tool.isolation.target import check, refuse_while_loading, target_of
 from awaken.tool.output import WORKER_DIED, cut_short_result
@@ -52,15 +52,15 @@ class IsolatedFunction:
         self._defaults = {parameter.name: parameter.default for parameter in signature.parameters}
         target, argv = target_of(fn, tool), tuple(sys.argv)
         self._setup = Setup(tool, target, signature.context, argv, tuple(pass_env))
-        self._pool: Pool | None = None
+        self._pool: WorkerPool | None = None
 
     async def call(self, values: dict[str, Any], ctx: ToolCallContext) -> ToolOutput:
         """The function's output, as if it had been called in this process.
 
-        If the worker dies, the result says how, and is marked as cut short.
+        If the worker dies, the result names its exit, and is marked as cut short.
 
         Raises:
-            ToolError: what the function raised.
+            ToolError: the function raised.
             ConfigError: the function, or an argument, cannot be passed to another process.
             OSError: no process can be started.
         """
@@ -69,7 +69,7 @@ class IsolatedFunction:
         if isinstance(outcome, Exception) and not isinstance(outcome, BadFrame):
             raise outcome
         if isinstance(outcome, int | BadFrame):
-            how = how_it_ended(outcome) if isinstance(outcome, int) else f"was ended: {outcome}"
+            how = describe_exit(outcome) if isinstance(outcome, int) else f"was ended: {outcome}"
             why = f"the worker process {how}"
             _log.error("tool %r failed in call %r: %s", self._tool, ctx.call_id, why)
             return cut_short_result(self._tool, ToolError.execution_failed(why), WORKER_DIED)
@@ -86,7 +86,7 @@ class IsolatedFunction:
             _log.error("tool %r failed %s:\n%s", self._tool, place, answer.trace)
         raise ToolError(answer.kind, answer.message)
 
-    def _open(self) -> Pool:
+    def _open(self) -> WorkerPool:
         refuse_while_loading(self._tool)
         check(self._setup.target, self._fn, self._tool)
         self._pool = pool_of(self._setup)

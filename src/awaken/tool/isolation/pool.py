@@ -1,5 +1,4 @@
-"""The worker processes of one function: how many run, which call gets one, and how long they
-live."""
+"""The worker processes of one function: starting them, assigning calls to them, ending them."""
 
 from __future__ import annotations
 
@@ -14,17 +13,17 @@ from contextlib import suppress
 from awaken.tool.isolation.frames import BadFrame, Setup
 from awaken.tool.isolation.process import GRACE, WorkerProcess
 
-MOST_WORKERS = os.cpu_count() or 1
+MAX_WORKERS = os.cpu_count() or 1
 IDLE_SECONDS = 60.0
 
-_POOLS: dict[Setup, Pool] = {}
+_POOLS: dict[Setup, WorkerPool] = {}
 
 
 CallOutcome = bytes | int | Exception
-"""The worker's answer; or the return code of a worker that died; or why no worker could start."""
+"""The worker's answer; or the return code of a worker that died; or the error of its start."""
 
 
-class _Job:
+class _PendingCall:
     """One call, and the event loop in which its caller waits for it."""
 
     __slots__ = ("_loop", "done", "request", "unwanted")
@@ -45,7 +44,7 @@ class _Job:
             self.done.set_result(outcome)
 
 
-class Pool:
+class WorkerPool:
     """Runs one function's calls concurrently, in at most as many processes as there are processors.
 
     A process is started when all others are busy, reused for later calls, and ended when it has
@@ -53,7 +52,7 @@ class Pool:
     """
 
     def __init__(
-        self, setup: Setup, *, limit: int = MOST_WORKERS, idle_seconds: float = IDLE_SECONDS
+        self, setup: Setup, *, limit: int = MAX_WORKERS, idle_seconds: float = IDLE_SECONDS
     ) -> None:
         self.setup = setup
         self.idle_seconds = idle_seconds
@@ -63,14 +62,14 @@ class Pool:
     def forget(self) -> None:
         """Reset to no workers: a forked child does not have its parent's threads and workers."""
         self._lock = threading.Lock()
-        self._keepers: set[_Keeper] = set()
-        self._idle: list[_Keeper] = []
-        self._waiting: deque[_Job] = deque()
-        self._running: dict[_Job, WorkerProcess] = {}
+        self._threads: set[_WorkerThread] = set()
+        self._idle: list[_WorkerThread] = []
+        self._waiting: deque[_PendingCall] = deque()
+        self._running: dict[_PendingCall, WorkerProcess] = {}
 
     async def call(self, request: bytes) -> CallOutcome:
         """The outcome of a request. A cancelled call raises once its process is dead."""
-        job = _Job(request, asyncio.get_running_loop())
+        job = _PendingCall(request, asyncio.get_running_loop())
         self._hand_out(job)
         try:
             return await asyncio.shield(job.done)
@@ -84,20 +83,20 @@ class Pool:
             self._stop(job)
             raise
 
-    def _hand_out(self, job: _Job) -> None:
+    def _hand_out(self, job: _PendingCall) -> None:
         with self._lock:
             if self._idle:
                 # The last one first, so that the others become idle long enough to be ended.
                 self._idle.pop().jobs.put(job)
-            elif len(self._keepers) < self._limit:
-                keeper = _Keeper(self)
-                keeper.jobs.put(job)
-                keeper.start()
-                self._keepers.add(keeper)
+            elif len(self._threads) < self._limit:
+                thread = _WorkerThread(self)
+                thread.jobs.put(job)
+                thread.start()
+                self._threads.add(thread)
             else:
                 self._waiting.append(job)
 
-    def _stop(self, job: _Job) -> None:
+    def _stop(self, job: _PendingCall) -> None:
         """Kill the job's process; a job that has none yet never begins."""
         with self._lock:
             job.unwanted = True
@@ -111,58 +110,58 @@ class Pool:
     def close(self) -> None:
         """End all processes; those that work on a call are killed."""
         with self._lock:
-            keepers, self._keepers = self._keepers, set()
-            for keeper in keepers.difference(self._idle):
-                keeper.kill()
+            threads, self._threads = self._threads, set()
+            for thread in threads.difference(self._idle):
+                thread.kill()
             self._idle.clear()
-            for keeper in keepers:
-                keeper.jobs.put(None)
-        for keeper in keepers:
-            keeper.join(2 * GRACE)
+            for thread in threads:
+                thread.jobs.put(None)
+        for thread in threads:
+            thread.join(2 * GRACE)
 
-    # -- called by keepers -------------------------------------------------------------------------
+    # -- called by the worker threads --------------------------------------------------------------
 
-    def begin(self, job: _Job, process: WorkerProcess) -> bool:
+    def begin(self, job: _PendingCall, process: WorkerProcess) -> bool:
         """Whether the job is still wanted; if so, cancelling it kills `process` from now on."""
         with self._lock:
             if not job.unwanted:
                 self._running[job] = process
             return not job.unwanted
 
-    def finish(self, job: _Job) -> bool:
+    def finish(self, job: _PendingCall) -> bool:
         """Whether the job was not cancelled, so that its process is still good."""
         with self._lock:
             del self._running[job]
             return not job.unwanted
 
-    def take_back(self, keeper: _Keeper) -> None:
-        """Give the keeper a waiting job, or count it as idle."""
+    def take_back(self, thread: _WorkerThread) -> None:
+        """Give the thread a waiting job, or count it as idle."""
         with self._lock:
             if self._waiting:
-                keeper.jobs.put(self._waiting.popleft())
-            elif keeper in self._keepers:
-                self._idle.append(keeper)
+                thread.jobs.put(self._waiting.popleft())
+            elif thread in self._threads:
+                self._idle.append(thread)
 
-    def dismiss(self, keeper: _Keeper) -> bool:
-        """Whether an idle keeper may end; it may not if it was given a job just now."""
+    def dismiss(self, thread: _WorkerThread) -> bool:
+        """Whether an idle thread may end; it may not if it was given a job just now."""
         with self._lock:
-            if keeper not in self._idle:
+            if thread not in self._idle:
                 return False
-            self._idle.remove(keeper)
-            self._keepers.remove(keeper)
+            self._idle.remove(thread)
+            self._threads.remove(thread)
             return True
 
 
-class _Keeper(threading.Thread):
-    """A thread that keeps one worker process: starts it, talks with it, and waits for its end.
+class _WorkerThread(threading.Thread):
+    """A thread with one worker process: starts it, sends it calls, and waits for its end.
 
     It is a thread because all of this blocks, and a daemon so that it never holds up the program's
     end.
     """
 
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: WorkerPool) -> None:
         super().__init__(name=f"awaken-worker-{pool.setup.tool}", daemon=True)
-        self.jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self.jobs: queue.SimpleQueue[_PendingCall | None] = queue.SimpleQueue()
         self._pool = pool
         self._process: WorkerProcess | None = None
 
@@ -183,7 +182,7 @@ class _Keeper(threading.Thread):
         if self._process is not None:
             self._process.retire()
 
-    def _next(self) -> _Job | None:
+    def _next(self) -> _PendingCall | None:
         while True:
             try:
                 return self.jobs.get(timeout=self._pool.idle_seconds)
@@ -191,7 +190,7 @@ class _Keeper(threading.Thread):
                 if self._pool.dismiss(self):
                     return None
 
-    def _do(self, job: _Job) -> CallOutcome:
+    def _do(self, job: _PendingCall) -> CallOutcome:
         process = self._process
         if process is not None and not process.is_alive():
             process.end()
@@ -214,9 +213,9 @@ class _Keeper(threading.Thread):
         return status if wrong is None else wrong
 
 
-def pool_of(setup: Setup) -> Pool:
+def pool_of(setup: Setup) -> WorkerPool:
     """The pool of a function; tools made again from the same function share it."""
-    return _POOLS.setdefault(setup, Pool(setup))
+    return _POOLS.setdefault(setup, WorkerPool(setup))
 
 
 @atexit.register

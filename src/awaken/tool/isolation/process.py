@@ -9,7 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from awaken.core.aio.child_process import FORK_LOCK, ChildProcess, how_it_ended, inherited
+from awaken.core.aio.child_process import FORK_LOCK, ChildProcess, child_environment, describe_exit
 from awaken.errors import ConfigError
 from awaken.tool.isolation.frames import READY, BadFrame, Setup, receive_answer, send_frame
 
@@ -46,7 +46,7 @@ def check_system() -> None:
 class WorkerProcess:
     """A fresh Python process, never a fork of this one, that calls one function.
 
-    It dies when this process does. What it prints goes to this process's stderr. One thread talks
+    It dies when this process does. Its output goes to this process's stderr. One thread talks
     to it; any thread may kill it. Call `get_ready` before the first `call`.
 
     Raises:
@@ -62,7 +62,7 @@ class WorkerProcess:
                 with theirs:
                     self._child = ChildProcess(
                         _command(theirs.fileno()),
-                        env=inherited(setup.pass_env),
+                        env=child_environment(setup.pass_env),
                         stdout=_STDERR,
                         stderr=None,
                         pass_fds=[theirs.fileno()],
@@ -92,7 +92,7 @@ class WorkerProcess:
             pass  # it died, and its return code says how
         if said != READY:
             code = self.end()
-            why = said.decode() if said else wrong or f"it {how_it_ended(code)}"
+            why = said.decode() if said else wrong or f"it {describe_exit(code)}"
             raise ConfigError(
                 f"the worker process of tool {self._setup.tool!r} did not get to import "
                 f"{self._setup.target}: {why}"

@@ -1,4 +1,4 @@
-"""How another process finds a function: by module and name."""
+"""The address of a function for another process: its module and name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def target_of(fn: Callable[..., Any], tool: str) -> FunctionTarget:
     """
     module, qualname = getattr(fn, "__module__", None), getattr(fn, "__qualname__", None)
     if not module or not qualname or "<" in qualname or isinstance(fn, types.MethodType):
-        raise _refused(
+        raise _isolation_error(
             tool,
             f"{qualname or fn!r} cannot be found by its name (it is a closure, lambda, method or "
             "partial): write a function with `def` at the top of a module",
@@ -52,9 +52,11 @@ def target_of(fn: Callable[..., Any], tool: str) -> FunctionTarget:
     if module != _SCRIPT:
         return FunctionTarget(module, qualname, file)
     if file is None or not Path(file).is_file():
-        raise _refused(tool, f"{qualname} is in no file: move it into a module, and import it")
+        raise _isolation_error(
+            tool, f"{qualname} is in no file: move it into a module, and import it"
+        )
     if "__main__" not in Path(file).read_text(errors="replace"):
-        raise _refused(
+        raise _isolation_error(
             tool,
             f"the worker imports {Path(file).name}, which would run the program again: put what it "
             "runs under `if __name__ == '__main__':`, or move the function into a module",
@@ -72,11 +74,11 @@ def check(target: FunctionTarget, fn: Callable[..., Any], tool: str) -> None:
     """
     module = sys.modules.get(_SCRIPT if target.is_main else target.module)
     try:
-        found = _named(module, target.qualname)
+        found = _get_qualified(module, target.qualname)
     except AttributeError:
         found = None
     if plain_function(found) is not plain_function(fn):
-        raise _refused(
+        raise _isolation_error(
             tool,
             f"{target} is not its function, though a worker would find it there: give the function "
             "a name of its own at the top of its module",
@@ -97,7 +99,7 @@ def load_function(target: FunctionTarget) -> Callable[..., Any]:
         _loading = False
     if target.is_main:
         sys.modules[_SCRIPT] = module  # pickle looks up the types of values there
-    function: Callable[..., Any] = _named(module, target.qualname)
+    function: Callable[..., Any] = _get_qualified(module, target.qualname)
     return function
 
 
@@ -108,7 +110,7 @@ def refuse_while_loading(tool: str) -> None:
         ConfigError: this is a worker, and it is importing its function's module.
     """
     if _loading:
-        raise _refused(
+        raise _isolation_error(
             tool,
             "it was called while a worker imports its module: put what the module runs under "
             "`if __name__ == '__main__':`",
@@ -139,9 +141,9 @@ def _from_file(file: str, name: str) -> types.ModuleType:
     return module
 
 
-def _named(module: types.ModuleType | None, qualname: str) -> Any:
+def _get_qualified(module: types.ModuleType | None, qualname: str) -> Any:
     return functools.reduce(getattr, qualname.split("."), module)
 
 
-def _refused(tool: str, why: str) -> ConfigError:
+def _isolation_error(tool: str, why: str) -> ConfigError:
     return ConfigError(f"tool {tool!r} cannot be isolated: {why}")

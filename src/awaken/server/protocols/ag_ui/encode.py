@@ -302,11 +302,11 @@ class AgUiEncoder:
         if branch.tag is not None:
             return []
         chunks = branch.close_answer()
-        log, held = wire_messages(event.messages), self._transcript.all()
-        current = reconcile(held, log)
+        log, before = wire_messages(event.messages), self._transcript.all()
+        current = reconcile(before, log)
         # A client keeps the order of its messages, and appends those that a snapshot adds. Messages
         # that belong behind an added one are first removed from the client.
-        ids = {str(message.get("id")) for message in held}
+        ids = {str(message.get("id")) for message in before}
         same = list(takewhile(lambda message: str(message.get("id")) in ids, current))
         if any(str(message.get("id")) in ids for message in current[len(same) :]):
             chunks.append({"type": "MESSAGES_SNAPSHOT", "messages": same})

@@ -13,12 +13,12 @@ from awaken.server.protocols.ag_ui.messages import WireMessage
 _OF_AGENT = ("assistant", "reasoning")
 
 
-def is_current(held: Sequence[WireMessage], log: Sequence[WireMessage]) -> bool:
+def is_current(messages: Sequence[WireMessage], log: Sequence[WireMessage]) -> bool:
     """Whether the client has the same answers as the log."""
-    return _answers(reconcile(held, log)) == _answers(held)
+    return _answers(reconcile(messages, log)) == _answers(messages)
 
 
-def reconcile(held: Sequence[WireMessage], log: Sequence[WireMessage]) -> list[WireMessage]:
+def reconcile(messages: Sequence[WireMessage], log: Sequence[WireMessage]) -> list[WireMessage]:
     """The messages of a client, brought up to date with the log.
 
     Between two messages that both the client and the log have, answers of the log replace those of
@@ -27,10 +27,10 @@ def reconcile(held: Sequence[WireMessage], log: Sequence[WireMessage]) -> list[W
     the last such message, which the log does not have, was taken back.
     """
     positions = {str(message.get("id")): position for position, message in enumerate(log)}
-    behind = next((positions[id] for id in map(_id, held) if id in positions), 0)
+    behind = next((positions[id] for id in map(_id, messages) if id in positions), 0)
     found: list[WireMessage] = []
     own: list[WireMessage] = []
-    for message in held:
+    for message in messages:
         position = positions.get(_id(message))
         if position is None:
             own.append(message)

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import msgspec
 
 from awaken.core.address import split_address
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.errors import ConfigError
 
 DEFAULT_PORT = 4222
@@ -39,7 +39,7 @@ def read_address(address: str) -> NatsAddress:
     Raises:
         ConfigError: the address is malformed; the text says where, without the credentials.
     """
-    display = shown_address(address)
+    display = redact_address(address)
     try:
         parts = split_address(address)
         options = parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))

@@ -23,7 +23,7 @@ from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription
 
 from awaken.core.aio.owned_tasks import OwnedTasks
-from awaken.core.secret import RedactedString, shown_address
+from awaken.core.secret import RedactedString, redact_address
 from awaken.stores.bus.nats.address import NatsAddress
 
 log = logging.getLogger("awaken.bus")
@@ -161,7 +161,7 @@ class Link:
             return
         self._has_warned_away = True
         error = self._error
-        reason = shown_address(str(error) or type(error).__name__) if error else "it closed"
+        reason = redact_address(str(error) or type(error).__name__) if error else "it closed"
         log.warning(
             "the live bus %s is away (%s): runs go on; meanwhile, those of other processes are "
             "read from the store",

@@ -45,7 +45,7 @@ from awaken.core.lifecycle import (
 from awaken.core.message import Message
 from awaken.core.registry import ExecutionResolver
 from awaken.errors import AgentNotFound
-from awaken.testing.conformance.helpers import PATIENCE
+from awaken.testing.conformance.helpers import MAX_WAIT_SECONDS
 
 # -- the subject ------------------------------------------------------------------------------
 
@@ -107,8 +107,8 @@ class BackendSubject(ABC):
     async def until_stopped(self) -> None:
         """Wait until it has stopped; only called if the backend declares that it can stop it."""
 
-    def left_behind(self) -> Sequence[str]:
-        """Processes, connections and threads that finished runs have left behind."""
+    def list_leaks(self) -> Sequence[str]:
+        """The processes, connections and threads that finished runs have not closed."""
         return ()
 
 
@@ -163,14 +163,14 @@ class BothWays:
 
 def _one_way(check: WayCheck, way: Way, name: str) -> BackendCheck:
     @wraps(check)
-    async def checked(subject: BackendSubject) -> None:
+    async def check_way(subject: BackendSubject) -> None:
         try:
             await check(subject, way)
         except NotSupported:
             return  # another check, `it_runs_agents_in_one_way_at_least`, covers this
 
-    checked.__name__ = f"{check.__name__}_{name}"
-    return checked
+    check_way.__name__ = f"{check.__name__}_{name}"
+    return check_way
 
 
 # -- asking -----------------------------------------------------------------------------------
@@ -325,7 +325,9 @@ async def run_slow_agent(
     run = start_task(way(subject, ask, backend))
     working = start_task(subject.until_working())
     try:
-        await asyncio.wait([run, working], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            [run, working], timeout=MAX_WAIT_SECONDS, return_when=asyncio.FIRST_COMPLETED
+        )
         if run.done():
             raise AssertionError(f"the slow agent ended by itself: {run.result()}")
         assert working.done(), "the slow agent never was at work"
@@ -334,20 +336,20 @@ async def run_slow_agent(
     finally:
         for task in (run, working):
             task.cancel()
-        await asyncio.wait([run, working], timeout=PATIENCE)
+        await asyncio.wait([run, working], timeout=MAX_WAIT_SECONDS)
 
 
 async def wait_for_end(run: asyncio.Task[BackendRunResult]) -> BackendRunResult:
     """Wait for the end of a cancelled run. Returns its result."""
-    _, stuck = await asyncio.wait([run], timeout=PATIENCE)
-    assert not stuck, "the run was told to stop, and goes on"
+    _, stuck = await asyncio.wait([run], timeout=MAX_WAIT_SECONDS)
+    assert not stuck, "the run was cancelled, and goes on"
     return run.result()
 
 
 async def check_stopped(subject: BackendSubject) -> None:
     """Check that the slow agent itself has stopped."""
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(MAX_WAIT_SECONDS):
             await subject.until_stopped()
     except TimeoutError:
         raise AssertionError("the slow agent was to stop, and is still at work") from None

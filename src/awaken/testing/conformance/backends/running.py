@@ -15,7 +15,7 @@ from awaken.testing.conformance.backends.helpers import (
     check_completed,
     expect_failure,
 )
-from awaken.testing.conformance.helpers import PATIENCE
+from awaken.testing.conformance.helpers import MAX_WAIT_SECONDS
 
 check = BothWays()
 
@@ -78,7 +78,7 @@ async def runs_at_once_do_not_mix(subject: BackendSubject, way: Way) -> None:
     backend = subject.backend(ECHO)
     asks = [Ask(text=f"word {number}", run=f"run-{number}") for number in range(CROWD)]
     runs = [start_task(way(subject, ask, backend)) for ask in asks]
-    _, stuck = await asyncio.wait(runs, timeout=CROWD * PATIENCE)
+    _, stuck = await asyncio.wait(runs, timeout=CROWD * MAX_WAIT_SECONDS)
     for run in stuck:
         run.cancel()
     assert not stuck, "runs at once keep each other from ending"

@@ -26,7 +26,7 @@ from awaken.testing.conformance.backends.helpers import (
     run_slow_agent,
     wait_for_end,
 )
-from awaken.testing.conformance.helpers import PATIENCE
+from awaken.testing.conformance.helpers import MAX_WAIT_SECONDS
 
 check = BothWays()
 
@@ -49,9 +49,9 @@ async def nothing_is_left(subject: BackendSubject, before: set[asyncio.Task[obje
     """Check that no asyncio task is left, and nothing that only the subject can see."""
     left = asyncio.all_tasks() - before
     if left:
-        _, left = await asyncio.wait(left, timeout=PATIENCE)
+        _, left = await asyncio.wait(left, timeout=MAX_WAIT_SECONDS)
     assert not left, f"tasks are left over: {left}"
-    assert list(subject.left_behind()) == []
+    assert list(subject.list_leaks()) == []
 
 
 # -- the caller is cancelled ------------------------------------------------------------------
@@ -67,7 +67,7 @@ async def a_cancelled_caller_leaves_nothing_behind(subject: BackendSubject, way:
         ask = Ask(part=SLOW, run=f"run-{number}")
         async with run_slow_agent(subject, way, ask, backend) as run:
             run.cancel()
-            _, stuck = await asyncio.wait([run], timeout=PATIENCE)
+            _, stuck = await asyncio.wait([run], timeout=MAX_WAIT_SECONDS)
             assert not stuck, "the cancelled run does not end"
             assert run.cancelled(), "a cancelled caller must get CancelledError"
         if cancellation.supports_remote_abort and way is as_root:
@@ -109,7 +109,7 @@ async def a_token_that_is_cancelled_already_stops_it_at_once(
     token = CancellationToken()
     token.cancel()
 
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(MAX_WAIT_SECONDS):
         result = await way(subject, Ask(part=SLOW, token=token), backend)
 
     assert result.status.kind is BackendStatusKind.CANCELLED

@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from awaken.core.aio.owned_tasks import start_task, when_ended
+from awaken.core.aio.owned_tasks import start_task, wait_task
 
 pytestmark = pytest.mark.anyio
 
@@ -19,7 +19,7 @@ async def test_the_task_has_its_result_when_the_wait_is_over() -> None:
         return 7
 
     task = start_task(work())
-    await when_ended(task)
+    await wait_task(task)
     assert task.result() == 7
 
 
@@ -29,8 +29,8 @@ async def test_a_task_that_failed_or_was_cancelled_has_ended_too() -> None:
 
     failing, waiting = start_task(fail()), start_task(asyncio.Event().wait())
     waiting.cancel()
-    await when_ended(failing)
-    await when_ended(waiting)
+    await wait_task(failing)
+    await wait_task(waiting)
     with pytest.raises(ValueError, match="no"):
         failing.result()
     assert waiting.cancelled()
@@ -47,7 +47,7 @@ async def test_cancelling_the_caller_does_not_cancel_the_task(
         raise ValueError("late")
 
     async def wait_for(task: asyncio.Task[None]) -> None:
-        await when_ended(task)
+        await wait_task(task)
 
     task = start_task(work())
     calling = start_task(wait_for(task))

@@ -32,8 +32,6 @@ from awaken.core.search.index import (
 from awaken.core.search.query import NANOS, parse_search, tag
 from awaken.core.search.usage import UsageQuery
 from awaken.core.store.commits import ThreadCommit
-from awaken.core.store.threads import ThreadQuery
-from awaken.ids import UUID7
 from awaken.runtime.search.indexer import Indexer
 from awaken.stores import PostgresStore, SqliteStore
 
@@ -80,7 +78,7 @@ def make_threads(threads: int, runs: int) -> Iterator[ThreadUpdate]:
         for k in range(each):
             status = chance.choices(["finished", "failed", "waiting"], [94, 5, 1])[0]
             agent, model = chance.choice(["desk", "clerk", "bank"]), f"model-{n % 4}"
-            text = " ".join(chance.choices(WORDS, k=60))
+            text = " ".join(chance.choices(WORDS, k=60 if each == 1 else 6))
             extra = f"{' rare' if n % 1000 == 3 else ''}{' needle' if n == threads // 2 else ''}"
             entries.append(
                 EntryUpdate(
@@ -213,10 +211,29 @@ async def measure_commits(folder: Path, commits: int) -> None:
     await store.close()
 
 
-async def measure_listing(folder: Path, threads: int) -> None:
-    """What the store's own lists take, which are exact and need no index."""
-    del folder, threads
-    ThreadQuery()
+async def open_index(address: str | None, path: Path) -> tuple[Any, SearchIndex]:
+    """An empty index, and its store."""
+    store: Any = PostgresStore(address) if address else SqliteStore(path)
+    await store.open()
+    index = store.search_index()
+    await index.rebuild("UTC")
+    return store, index
+
+
+async def measure(given: argparse.Namespace, folder: Path, runs: int, *, words: bool) -> None:
+    """Fill an index, and ask it."""
+    path = folder / f"{runs}.db"
+    store, index = await open_index(given.store, path)
+    seconds = await fill(index, given.threads, runs)
+    print(f"\nfilled with {given.threads:,} threads and {runs:,} runs in {seconds:.0f} s")
+    if words:
+        await ask(index, given.threads)
+    await ask_sums(index, runs)
+    await index.close()
+    await store.close()
+    if not given.store:
+        size = sum(file.stat().st_size for file in folder.glob(f"{path.name}-search*"))
+        print(f"the index has {size / 1e6:.0f} MB")
 
 
 async def main() -> None:
@@ -226,35 +243,15 @@ async def main() -> None:
     parser.add_argument("--commits", type=int, default=2_000)
     parser.add_argument("--store")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        for threads, runs, asked in (
-            (given.threads, given.threads, ask),
-            (given.threads, given.runs, None),
-        ):
-            if not runs or (asked is None and runs <= threads):
-                continue
-            store: Any
-            if given.store:
-                store = PostgresStore(given.store)
-                await store.open()
-            else:
-                store = SqliteStore(Path(folder) / f"{runs}.db")
-            index = store.search_index()
-            await index.rebuild("UTC")
-            seconds = await fill(index, threads, runs)
-            print(f"filled with {threads:,} threads and {runs:,} runs in {seconds:.0f} s")
-            if asked is not None:
-                await asked(index, threads)
-            await ask_sums(index, runs)
-            await index.close()
-            await store.close()
-            if not given.store:
-                files = Path(folder).glob(f"{runs}.db-search*")
-                print(f"the index has {sum(f.stat().st_size for f in files) / 1e6:.0f} MB")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if given.threads:
+            await measure(given, folder, given.threads, words=True)
+        if given.runs > given.threads:
+            await measure(given, folder, given.runs, words=False)
         if given.commits:
-            await measure_commits(Path(folder), given.commits)
+            await measure_commits(folder, given.commits)
 
 
 if __name__ == "__main__":
     asyncio.run(main())
-    del UUID7

@@ -124,6 +124,8 @@ async def test_anything_is_done_by_name_with_the_keyboard_alone(page: Page, shop
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Runs")).to_be_visible()
     await page.keyboard.press("/")
+    await expect(page.get_by_role("searchbox", name="Words and filters")).to_be_focused()
+    await page.keyboard.press("Control+k")
     await expect(field).to_be_focused()
     await page.keyboard.type("thread:")
     await expect(found).to_contain_text([TEXTS[0].splitlines()[0]])

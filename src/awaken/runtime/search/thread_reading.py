@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from awaken.core.rewind import Hidden, hidden_by
+from awaken.core.rewind import Hidden, find_hidden_spans
 from awaken.core.run import RunRecord
 from awaken.core.search.index import EntryUpdate, IndexedHead, ThreadHead, ThreadUpdate
 from awaken.core.store.store import Store
@@ -128,7 +128,7 @@ class ThreadReading:
         async for commit in self._commits(thread):
             if commit.rewinds_to is not None:
                 spans.append((commit.rewinds_to, commit.first_seq - 1))
-        return hidden_by(spans)
+        return find_hidden_spans(spans)
 
     async def _commits(self, thread: Thread) -> AsyncIterator[CommitView]:
         """The commits behind the place where the index is; all, if it begins anew."""

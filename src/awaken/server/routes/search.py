@@ -14,13 +14,13 @@ from awaken.errors import ConfigError
 from awaken.runtime.search.service import SearchHit, SearchPage, SearchState
 from awaken.server.call import ApiCall, JsonResponse
 from awaken.server.client_ids import ClientIds
-from awaken.server.errors import RequestRefused
+from awaken.server.errors import HttpRefusal
 from awaken.server.lookup import READERS, may_read_all, may_see_in, visible_page
 from awaken.server.request_types import Id, Line, RequestPart
 from awaken.server.response_types import ResponsePart
-from awaken.server.route import Role, Route
+from awaken.server.route import KeyRole, Route
 
-_READ = (Role.INVOKE, Role.READ)
+_READ = (KeyRole.INVOKE, KeyRole.READ)
 Day = Annotated[str, Meta(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
 Zone = Annotated[str, Meta(max_length=100)]
 HitsSize = Annotated[int, Meta(ge=1, le=200)]
@@ -162,7 +162,7 @@ async def search(call: ApiCall) -> ASGIApp:
 async def usage(call: ApiCall) -> ASGIApp:
     asked: UsageParameters = call.query
     if not may_read_all(call):
-        raise RequestRefused(403, "missing_role", "sums need a key that may read the whole scope")
+        raise HttpRefusal(403, "missing_role", "sums need a key that may read the whole scope")
     rows = await call.runtime.usage(
         _parse_parts(asked.by),
         scope=call.principal.scope,
@@ -203,7 +203,7 @@ ROUTES = (
         handle=usage,
         name="get_usage",
         summary="What runs have used, by day, agent, model and user",
-        needs=(Role.READ,),
+        needs=(KeyRole.READ,),
         query=UsageParameters,
         answers={200: UsageSums},
     ),

@@ -17,7 +17,8 @@ export function ThreadsPage() {
   const isNew = Boolean(place.value.query.new) && may('invoke');
   const setIsNew = (/** @type {boolean} */ isIt) => keepInAddress({ new: isIt ? '1' : null });
   useKeys({ n: () => may('invoke') && setIsNew(true) });
-  const { value, error, again } = useLoaded(() => load(limit), [limit]);
+  const q = place.value.query.q ?? '';
+  const { value, error, again } = useLoaded(() => asked(q, q ? search('threads', q, limit) : load(limit)), [limit, q]);
   entitle('Threads');
   useEffect(() => {
     addEventListener('focus', again);
@@ -30,15 +31,16 @@ export function ThreadsPage() {
   }, [changes.value]);
   return html`<div class="screen">
     <div class="head-bar"><div><h1>Threads</h1><p class="sub">conversations, newest first</p></div>
-      <div class="acts">
+      <div class="acts"><${SearchField} />
         <button onClick=${again}>Refresh</button>
         ${may('invoke') && html`<button class="main" onClick=${() => setIsNew(true)}>New thread<kbd>n</kbd></button>`}
       </div></div>
     <div class="body">
       ${error ? html`<${Failed} error=${error} onRetry=${again} />`
-        : !value ? html`<${Loading} />`
+        : value?.q !== q ? html`<${Loading} />`
+        : q ? html`<${Hits} found=${value} />${value.cursor && html`<${More} onClick=${() => setLimit(limit + PAGE)} />`}`
         : html`<${Unreadable} rows=${value.unreadable} /><${Threads} threads=${value.items} hasMore=${Boolean(value.cursor)} />
-          ${value.cursor && html`<div class="more-button"><button onClick=${() => setLimit(limit + PAGE)}>Show more</button></div>`}`}
+          ${value.cursor && html`<${More} onClick=${() => setLimit(limit + PAGE)} />`}`}
     </div>
     ${isNew && html`<${Loaded} load=${newThread} onClose=${() => setIsNew(false)} />`}
   </div>`;
@@ -92,29 +94,80 @@ function sums(run) {
   return used ? `${tokens(used)} tok · ${money(run.cost)}` : `${run.steps} step${run.steps === 1 ? '' : 's'}`;
 }
 
+// -- Searching: the words and filters stand in the address, so that a link shows the same.
+
+const MOST_HITS = 200;
+
+/** @param {'threads' | 'runs'} kind @param {string} q @param {number} limit */
+const search = (kind, q, limit) => get('/v1/search', { kind, q, limit: Math.min(limit, MOST_HITS) });
+
+/** What was loaded, with the search it is of: what is shown may still be that of another one.
+ * @param {string} q @param {Promise<any>} page */
+const asked = async (q, page) => ({ ...(await page), q });
+
+function SearchField() {
+  const q = place.value.query.q ?? '';
+  const [text, setText] = useState(q);
+  useEffect(() => setText(q), [q]);
+  const onSubmit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    keepInAddress({ q: text.trim() || null });
+  };
+  return html`<form class="filters" role="search" onSubmit=${onSubmit}>
+    <input type="search" aria-label="Words and filters" placeholder="words, agent: user: after:7d" value=${text}
+      title='words, "phrases", agent: tool: model: status: label: user: before: after: cost:>1 tokens:>10k'
+      onInput=${(/** @type {any} */ event) => setText(event.target.value)} onSearch=${onSubmit} /></form>`;
+}
+
+/** @param {{onClick: () => void}} props */
+const More = ({ onClick }) => html`<div class="more-button"><button onClick=${onClick}>Show more</button></div>`;
+
+/** @param {{found: any, isOfRuns?: boolean}} props */
+function Hits({ found, isOfRuns }) {
+  const note = found.is_complete ? '' : 'The index is being built: this is a part of what there is.';
+  return html`${note && html`<p class="sub" role="status">${note}</p>`}
+    ${found.items.length ? html`<ul class="list">${found.items.map((/** @type {any} */ hit) => html`<li key=${hit.run_id ?? hit.thread_id}>
+      <a class="item" href=${addressOf(isOfRuns ? ['runs', hit.run_id] : ['threads', hit.thread_id])}>
+        <${Shape} of=${HIT_SHAPES[hit.status] ?? hit.status ?? 'created'} />
+        <span class="title"><b><${Text} of=${hit.title || hit.question || hit.thread_id} /></b></span>
+        <span class="about">${hit.agent_id && html`<${Text} of=${hit.agent_id} /> · `}<${Text} of=${hit.snippet || hit.question} /></span>
+        <span class="when"><${When} at=${hit.started_at} /></span>
+        <span class="more" title="its own steps, without what it has started">${hit.tokens ? `${tokens(hit.tokens)} tok · ${money(hit.cost)}` : ''}</span>
+      </a></li>`)}</ul>`
+    : html`<${Empty} title="Nothing was found"><p>All of the words must be in one run. Filters are agent: tool: model: status: label: user: before: after: cost: and tokens:</p></${Empty}>`}`;
+}
+
+/** @type {Record<string, string>} */
+const HIT_SHAPES = { finished: 'done', waiting: 'waits', blocked: 'failed' };
+
 // -- All runs, newest first.
 
-const FILTERS = { '': 'all', running: 'running', waiting: 'waiting', done: 'done' };
+const FILTERS = { '': 'all', running: 'running', waiting: 'waiting', done: 'done', failed: 'failed' };
+/** What the list of runs cannot be asked for, and the search can. */
+const SEARCHED = ['failed'];
 
 export function RunsPage() {
   const [limit, setLimit] = useState(PAGE);
   const status = place.value.query.status ?? '';
+  const words = place.value.query.q ?? '';
+  const q = words || SEARCHED.includes(status) ? `${words}${status && ` status:${status}`}`.trim() : '';
   const { value, error, again } = useLoaded(
-    () => get('/v1/runs', { limit, status: status || undefined }), [limit, status],
+    () => asked(q, q ? search('runs', q, limit) : get('/v1/runs', { limit, status: status || undefined })), [limit, status, q],
   );
   entitle('Runs');
   return html`<div class="screen">
     <div class="head-bar"><div><h1>Runs</h1><p class="sub">what agents did, newest first</p></div>
-      <div class="acts">${Object.entries(FILTERS).map(([name, label]) => html`<button key=${name}
+      <div class="acts"><${SearchField} />${Object.entries(FILTERS).map(([name, label]) => html`<button key=${name}
         aria-pressed=${name === status} onClick=${() => keepInAddress({ status: name })}>${label}</button>`)}
         <button onClick=${again}>Refresh</button></div></div>
     <div class="body">
       ${error ? html`<${Failed} error=${error} onRetry=${again} />`
-        : !value ? html`<${Loading} />`
+        : value?.q !== q ? html`<${Loading} />`
+        : q ? html`<${Hits} found=${value} isOfRuns=${true} />${value.cursor && html`<${More} onClick=${() => setLimit(limit + PAGE)} />`}`
         : !value.items.length && !value.cursor ? html`<${Unreadable} rows=${value.unreadable} /><${Empty} title=${status ? `No runs are ${status}` : 'No runs yet'}>
             <p>Every time an agent is asked, it makes a run.</p><pre>awaken run app.py "Hello"</pre></${Empty}>`
         : html`<${Unreadable} rows=${value.unreadable} /><${RunList} runs=${value.items} />
-          ${value.cursor && html`<div class="more-button"><button onClick=${() => setLimit(limit + PAGE)}>Show more</button></div>`}`}
+          ${value.cursor && html`<${More} onClick=${() => setLimit(limit + PAGE)} />`}`}
     </div>
   </div>`;
 }

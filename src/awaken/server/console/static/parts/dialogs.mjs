@@ -4,7 +4,7 @@ import { get, part, post, send } from '../api.mjs';
 import { formatDuration } from '../format.mjs';
 import { addressOf, areOn, go, switchKeys } from '../router.mjs';
 import { announce } from '../shell.mjs';
-import { html, useState } from '../view.mjs';
+import { html, useEffect, useState } from '../view.mjs';
 import { Dialog, Failed, Loading, useLoaded } from './faces.mjs';
 import { Shape, Text } from './text.mjs';
 
@@ -97,7 +97,7 @@ const KEYS = [
   [['n'], 'new thread, in the list of threads'],
   [['x'], 'cancel the run (it asks)'],
   [['Ctrl K'], 'do anything by name'],
-  [['/'], 'find in this run, or do anything by name'],
+  [['/'], 'find in this run or list, or do anything by name'],
   [['c'], 'copy the link to what you see'],
   [['Esc'], 'close, or back to the list'],
   [['?'], 'these keys'],
@@ -121,10 +121,16 @@ export function Palette({ commands, onClose }) {
   const [text, setText] = useState('');
   const [at, setAt] = useState(0);
   const threads = useLoaded(() => get('/v1/threads', { root: true, limit: 200 }), []);
-  /** @type {[string, () => void][]} */
-  const known = (threads.value?.items ?? []).map((/** @type {any} */ one) => [`Thread: ${one.title || one.id}`, () => go(addressOf(['threads', one.id]))]);
+  const searched = useSearched(text);
+  const open = (/** @type {string} */ id) => () => go(addressOf(['threads', id]));
+  /** @type {[string, () => void, string?][]} */
+  const known = (threads.value?.items ?? []).map((/** @type {any} */ one) => [`Thread: ${one.title || one.id}`, open(one.id), one.id]);
   const words = text.toLowerCase().split(/\s+/);
-  const found = [...commands, ...known].filter(([name]) => words.every((word) => name.toLowerCase().includes(word))).slice(0, MOST_FOUND);
+  const named = [...commands, ...known].filter(([name]) => words.every((word) => name.toLowerCase().includes(word))).slice(0, MOST_FOUND);
+  const shown = new Set(named.map(([, , id]) => id));
+  const hits = searched.items.filter((/** @type {any} */ hit) => !shown.has(hit.thread_id));
+  /** @type {[string, () => void, string?][]} */
+  const found = [...named, ...hits.map((/** @type {any} */ hit) => /** @type {[string, () => void]} */ ([`Thread: ${hit.title || hit.thread_id}${hit.snippet ? ` · ${hit.snippet}` : ''}`, open(hit.thread_id)]))];
   const pick = (/** @type {number} */ which) => {
     if (!found[which]) return;
     onClose();
@@ -146,7 +152,33 @@ export function Palette({ commands, onClose }) {
       aria-activedescendant=${found.length ? `palette-${at}` : undefined} autocomplete="off" value=${text} onInput=${onInput} onKeyDown=${onKeyDown} />
     <ul class="palette" id="palette" role="listbox" aria-label="What fits">${found.map(([name], which) => html`<li key=${which} id=${`palette-${which}`}
       role="option" aria-selected=${which === at} onClick=${() => pick(which)}><${Text} of=${name} /></li>`)}</ul>
-    ${!found.length && html`<p class="sub" role="status">Nothing has such a name.</p>`}</${Dialog}>`;
+    ${searched.note ? html`<p class="sub" role="status"><${Text} of=${searched.note} /></p>`
+      : !found.length && !searched.isBusy && html`<p class="sub" role="status">Nothing has such a name, and no thread has these words.</p>`}</${Dialog}>`;
+}
+
+const SEARCH_AFTER = 150;
+const NO_HITS = { items: /** @type {any[]} */ ([]), note: '', isBusy: false };
+
+/** The threads in which the words are, as the server finds them while one types: the last word may be
+ * the beginning of one. @param {string} text */
+function useSearched(text) {
+  const [found, setFound] = useState(NO_HITS);
+  const words = text.trim();
+  useEffect(() => {
+    if (words.length < 2) return setFound(NO_HITS);
+    setFound((known) => ({ ...known, note: '', isBusy: true }));
+    let isWanted = true;
+    const q = /[\p{L}\p{N}]$/u.test(words) && !/:\S*$|"/.test(words) ? `${words}*` : words;
+    const timer = setTimeout(() => get('/v1/search', { q, limit: MOST_FOUND }).then(
+      ({ items }) => isWanted && setFound({ ...NO_HITS, items }),
+      (error) => isWanted && setFound({ ...NO_HITS, note: error.message }),
+    ), SEARCH_AFTER);
+    return () => {
+      isWanted = false;
+      clearTimeout(timer);
+    };
+  }, [words]);
+  return found;
 }
 
 // -- The demo's bar: its button kills the server, which is started again by its parent process.

@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: run cluster test console shots test-llm docs check fmt lint type imports deps proof cluster-test pooler-test schemathesis theirs
-.PHONY: bench bench-growth bench-instructions bench-providers bench-server bench-cluster bench-console plots
+.PHONY: bench bench-growth bench-instructions bench-providers bench-search bench-server bench-cluster bench-console plots
 .PHONY: lock clean graph lines test-pythons coverage hooks changelog
 
 run: $(VENV)/.installed ## watch agents at work: in the browser if there is one, else in the terminal
@@ -154,6 +154,9 @@ bench-cluster: $(VENV)/.dev ## commits to Postgres beside SQLite, nodes at work 
 
 bench-growth: $(VENV)/.dev ## costs at growing sizes; BESIDE=../other/src compares with another checkout
 	$(BIN)/python -m benchmarks.growth $(if $(BESIDE),--beside $(BESIDE))
+
+bench-search: $(VENV)/.dev ## searching 100,000 threads and summing 1,000,000 runs; STORE=postgresql://… too
+	$(BIN)/python -m benchmarks.search $(if $(STORE),--store $(STORE))
 
 bench-providers: $(VENV)/.dev ## what our adapters take beside the SDKs themselves
 	$(BIN)/python -m benchmarks.providers

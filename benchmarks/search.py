@@ -1,10 +1,10 @@
 """Searching, and sums: `make bench-search`.
 
-    python -m benchmarks.search [--threads 100000] [--runs 1000000] [--commits 2000] [--store ADDRESS]
+    python -m benchmarks.search [--threads 100000] [--runs 1000000] [--commits 2000] [--store …]
 
-The index of a store is filled with made-up threads, ten tenants of one hundred users each, and asked;
-each question 20 times. `--store` is a schema of Postgres that may be dropped. Then real commits on a
-SQLite file show what indexing costs, and that a commit costs the same with an indexer beside it.
+The index of a store is filled with made-up threads of ten tenants with a hundred users each, and is
+asked; each question 20 times. `--store` is the address of a schema of Postgres that may be dropped.
+Then real commits on a SQLite file show what indexing costs, and that commits cost the same with it.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ async def ask_sums(index: SearchIndex, runs: int) -> None:
             query = UsageQuery(by=by, scope=scope)  # type: ignore[arg-type]
             median, worst, rows = await timed(lambda query=query: index.sum_usage(query))  # type: ignore[misc]
             print(
-                f"  {' '.join(by):18} {scope or 'all':10} {median:8.1f} {worst:8.1f} {len(rows):6} rows"
+                f"  {' '.join(by):18} {scope or 'all':10} {median:8.1f} {worst:8.1f} "
+                f"{len(rows):6} rows"
             )
     query = UsageQuery(by=("day",), zone="Asia/Kathmandu")
     median, worst, rows = await timed(lambda: index.sum_usage(query), 3)
@@ -220,6 +221,10 @@ async def open_index(address: str | None, path: Path) -> tuple[Any, SearchIndex]
     return store, index
 
 
+def size_of(folder: Path, name: str) -> int:
+    return sum(file.stat().st_size for file in folder.glob(f"{name}-search*"))
+
+
 async def measure(given: argparse.Namespace, folder: Path, runs: int, *, words: bool) -> None:
     """Fill an index, and ask it."""
     path = folder / f"{runs}.db"
@@ -232,8 +237,7 @@ async def measure(given: argparse.Namespace, folder: Path, runs: int, *, words: 
     await index.close()
     await store.close()
     if not given.store:
-        size = sum(file.stat().st_size for file in folder.glob(f"{path.name}-search*"))
-        print(f"the index has {size / 1e6:.0f} MB")
+        print(f"the index has {size_of(folder, path.name) / 1e6:.0f} MB")
 
 
 async def main() -> None:

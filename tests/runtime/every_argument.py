@@ -194,6 +194,9 @@ METHODS = (
     Method("list_runs", {}),
     Method("list_threads", {}),
     Method("list_tickets", {}),
+    Method("search", {}),
+    Method("usage", {}),
+    Method("rebuild_search", {"zone": "UTC"}),
     Method("delete_thread", {"thread": "none"}),
     Method("prune", {"older_than": 1e9}),
     Method("forget_scope", {"scope": "none"}),
@@ -206,6 +209,7 @@ METHODS = (
 NOT_TRIED = {
     *("close", "discover", "look_around", "recover", "sweep_blobs"),  # they take no arguments
     *("run_sync", "run_to_rest"),  # they pass all on to `run`
+    "keep_search",  # it never returns, and takes no arguments
     *("drain", "replace"),  # they change the runtime, and store nothing
 }
 

@@ -86,7 +86,8 @@ class SearchMethods:
             ConfigError: a part, a day or the time zone is not one.
             SearchUnavailable: the index cannot be used. Everything else works.
         """
-        parts = parse_argument("by", tuple(by), tuple[engine.UsagePart, ...])
+        given = tuple(by) if isinstance(by, Iterable) and not isinstance(by, str) else by
+        parts = parse_argument("by", given, tuple[engine.UsagePart, ...], "by=['day', 'agent']")
         for name, value in (("after", after), ("before", before), ("zone", zone)):
             parse_argument(name, value, str | None)
         for name, value in (("scope", scope), ("agent", agent), ("model", model), ("user", user)):

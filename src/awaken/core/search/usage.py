@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, tzinfo
 from typing import Literal
-from zoneinfo import ZoneInfo
 
 from awaken.core.value import Value
 from awaken.errors import ConfigError
@@ -58,6 +57,8 @@ def load_zone(name: str) -> tzinfo:
     """
     if name == "UTC":
         return UTC
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  # it reads how Python was built: most never need it
+
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:

@@ -109,14 +109,12 @@ function SearchField() {
   const q = place.value.query.q ?? '';
   const [text, setText] = useState(q);
   useEffect(() => setText(q), [q]);
-  const onSubmit = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    keepInAddress({ q: text.trim() || null });
-  };
-  return html`<form class="filters" role="search" onSubmit=${onSubmit}>
+  const search = () => keepInAddress({ q: text.trim() || null });
+  return html`<div class="filters" role="search">
     <input type="search" aria-label="Words and filters" placeholder="words, agent: user: after:7d" value=${text}
       title='words, "phrases", agent: tool: model: status: label: user: before: after: cost:>1 tokens:>10k'
-      onInput=${(/** @type {any} */ event) => setText(event.target.value)} onSearch=${onSubmit} /></form>`;
+      onInput=${(/** @type {any} */ event) => setText(event.target.value)} onSearch=${search}
+      onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === 'Enter' && search()} /></div>`;
 }
 
 /** @param {{onClick: () => void}} props */

@@ -216,6 +216,15 @@ async def test_tenants_find_their_own(runtime: Runtime) -> None:
     assert await threads(runtime, "mug") == ["t", "acme/t"]
 
 
+async def test_a_forgotten_tenant_leaves_the_index_at_once(runtime: Runtime) -> None:
+    acme = Principal(id="p", scope="acme")
+    await runtime.create_thread("t", ThreadPatch(title="Mugs"), principal=acme)
+    await runtime.run("desk", "mug", thread="t")
+    assert await threads(runtime, "mug*") == ["t", "acme/t"]
+    await runtime.forget_scope("acme")
+    assert set(await runtime._searching()._index.list_heads("", None)) == {"t"}
+
+
 async def test_pages_lead_to_everything_once(runtime: Runtime) -> None:
     for n in range(7):
         await runtime.run("desk", f"mug {n}", thread=f"t{n}")
@@ -279,8 +288,9 @@ async def test_an_error_names_the_part_that_is_wrong(runtime: Runtime) -> None:
 async def test_nothing_is_loaded_or_made_before_the_first_search(tmp_path: Path) -> None:
     async with Runtime(agents(), store=f"sqlite:///{tmp_path}/a.db") as runtime:
         await runtime.run("desk", "mug", thread="t")
+        await runtime.prune(older_than=1e9)
+        await runtime.forget_scope("acme")
         assert not [name for name in files(tmp_path) if "search" in name]
-        assert runtime._search is None
         await runtime.search("mug")
         assert "a.db-search" in files(tmp_path)
 

@@ -379,6 +379,7 @@ class StoreQueries(SearchMethods):
         check_seconds("older_than", seconds)
         before_ms = round(max(self._clock.now_ms() - seconds * 1000, 0))
         freed = await self._store.prune(before_ms=before_ms)
+        await self._forget_deleted()
         swept = await self.sweep_blobs()
         return msgspec.structs.replace(freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes)
 
@@ -398,6 +399,7 @@ class StoreQueries(SearchMethods):
         now = self._clock.now_ms()
         await self._store.access.clear_scope(scope)  # first: no key of theirs makes new threads
         freed = await self._store.forget_scope(scope, at_ms=now)
+        await self._forget_deleted()
         await self._store.profiles.clear_scope(scope)
         if self._blobs is None:
             return freed

@@ -122,6 +122,11 @@ class SearchMethods:
         does so; of several processes on one store, one indexes and the others stand by."""
         await self._searching().keep()
 
+    async def _forget_deleted(self) -> None:
+        """Take what was deleted out of the index, if the store has one."""
+        if hasattr(self._store, "search_index"):
+            await self._searching().forget_deleted()
+
     def _searching(self) -> SearchService:
         if self._search is None:
             self._search = engine.SearchService(self._store, self._clock, self._ids)

@@ -127,10 +127,13 @@ class FoundPage(Value, frozen=True, kw_only=True):
 
 
 class IndexState(Value, frozen=True, kw_only=True):
-    """How an index is: its time zone, how many threads it has, and what its owner said last: at
-    `seen_ms`, `pending` threads had commits that were not indexed, the oldest from `behind_ms`
-    milliseconds before; `is_complete` once the whole store was gone through. Without an owner,
-    no process keeps the index up to date."""
+    """How an index is: its time zone, and what its owner said last.
+
+    When it last went through the whole store it counted `threads`. At `seen_ms`, `pending` threads
+    had commits that were not indexed, the oldest from `behind_ms` milliseconds before. The index
+    `is_complete` once its owner has gone through the whole store. Without an `owner`, no process
+    keeps the index up to date.
+    """
 
     zone: str = "UTC"
     threads: int = 0
@@ -198,6 +201,10 @@ class SearchIndex(Protocol):
     async def rebuild(self, zone: str | None = None) -> None:
         """Drop all that the index has; it is filled again by its owner. Its days are those of
         `zone` from then on."""
+        ...
+
+    async def exists(self) -> bool:
+        """Whether there is an index. Nothing is made."""
         ...
 
     async def close(self) -> None: ...

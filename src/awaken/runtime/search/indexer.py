@@ -51,6 +51,7 @@ class Indexer:
         self._after_id = ""
         self._state = IndexState()
         self._is_complete = False
+        self._threads = self._counted = 0
         self._unreadable: set[str] = set()
 
     async def look(self) -> bool:
@@ -61,7 +62,8 @@ class Indexer:
             StoreUnavailable: the store cannot be read.
         """
         if not await self._claim():
-            self._since_ms, self._after_id, self._is_complete = 0, "", False
+            self._since_ms, self._is_complete = 0, False
+            self._begin_pass()
             return False
         began = self._clock.now_ms()
         active = await self._heads.list_active_heads(since_ms=self._since_ms or began - OVERLAP_MS)
@@ -71,13 +73,14 @@ class Indexer:
         for _ in range(_PAGES_A_LOOK):
             if not await self._look_at_page():
                 break
-        self._state = IndexState(is_complete=self._is_complete)
+        self._state = IndexState(threads=self._threads, is_complete=self._is_complete)
         await self._claim()
         return True
 
     async def catch_up(self) -> bool:
         """Index everything that was committed before. Returns false if another process does."""
-        self._after_id, self._is_complete = "", False
+        self._begin_pass()
+        self._is_complete = False
         while not self._is_complete:
             if not await self.look():
                 return False
@@ -90,6 +93,9 @@ class Indexer:
     async def _claim(self) -> bool:
         return await self._index.claim(self._owner, OWNER_SECONDS, self._state)
 
+    def _begin_pass(self) -> None:
+        self._after_id, self._counted = "", 0
+
     async def _look_at_page(self) -> bool:
         """Compare the next threads in the order of their ids. Returns whether there are more."""
         heads = await self._heads.list_heads(after=self._after_id, limit=_PAGE)
@@ -99,8 +105,11 @@ class Indexer:
         if gone:
             await self._index.remove(gone)
         await self._index_threads(heads, known)
+        self._counted += len(heads)
         self._after_id = until or ""
-        self._is_complete = self._is_complete or until is None
+        if until is None:
+            self._threads, self._is_complete = self._counted, True
+            self._begin_pass()
         return until is not None
 
     async def _index_threads(
@@ -125,7 +134,9 @@ class Indexer:
         """Stay the owner, and say how much there is to do."""
         oldest = min(head.updated_at for head in behind)
         late = max(0, self._clock.now_ms() - oldest)
-        self._state = IndexState(pending=len(behind), behind_ms=late)
+        self._state = IndexState(
+            threads=self._threads or self._counted, pending=len(behind), behind_ms=late
+        )
         await self._claim()
 
     # -- one thread ---------------------------------------------------------------------------

@@ -116,6 +116,15 @@ class SearchService:
                 with contextlib.suppress(SearchUnavailable):
                     await self._indexer.release()
 
+    async def forget_deleted(self) -> None:
+        """Drop what the store no longer has, if there is an index. Nothing is raised: what remains
+        is not found, and is dropped later."""
+        try:
+            if await self._index.exists():
+                await self.update()
+        except SearchUnavailable as error:
+            log.warning("texts of deleted threads are still in the search index: %s", error)
+
     async def rebuild(self, zone: str | None) -> None:
         """Drop the index, and fill it anew. Its days are those of `zone` from then on.
 

@@ -108,6 +108,7 @@ class MemorySearchIndex:
         self._owner, self._until = owner, now + round(seconds * 1000)
         is_complete = state.is_complete or self._state.is_complete
         self._state = IndexState(
+            threads=state.threads if state.is_complete else self._state.threads,
             seen_ms=now,
             pending=state.pending,
             behind_ms=state.behind_ms,
@@ -123,7 +124,7 @@ class MemorySearchIndex:
         said = self._state
         return IndexState(
             zone=self._zone,
-            threads=len(self._heads),
+            threads=said.threads,
             owner=self._owner if self._until > self._clock.now_ms() else None,
             seen_ms=said.seen_ms,
             pending=said.pending,
@@ -241,6 +242,9 @@ class MemorySearchIndex:
             load_zone(zone)
         self._zone = zone or self._zone
         self._clear()
+
+    async def exists(self) -> bool:
+        return bool(self._heads)
 
     async def close(self) -> None:
         return

@@ -142,6 +142,9 @@ class PostgresSearchIndex:
         await self._run(lambda db: self._create(db, zone, is_forced=True))
         self._is_ready = True
 
+    async def exists(self) -> bool:
+        return await self._run(_has_tables)
+
     async def close(self) -> None:
         self._is_ready = False
 
@@ -206,8 +209,7 @@ class PostgresSearchIndex:
         """Make the tables, or make them anew if they are of another version."""
         await db.connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
         found: dict[str, str] = {}
-        is_there = "SELECT to_regclass($1) IS NOT NULL"
-        if await db.connection.fetchval(is_there, f'"{db.schema.name}".search_meta'):
+        if await _has_tables(db):
             rows = await db.rows("SELECT name, value FROM @search_meta WHERE name <> 'owner'")
             found = dict(rows)
         if found.get("version") == _VERSION and not is_forced:
@@ -216,6 +218,12 @@ class PostgresSearchIndex:
             await db.run(f"DROP TABLE IF EXISTS @search_{name}")
         work = search.create(self._dialect, _VERSION, zone or found.get("zone", "UTC"))
         await self._drive(db, work)
+
+
+async def _has_tables(db: Db) -> bool:
+    name = f'"{db.schema.name}".search_meta'
+    found: bool = await db.connection.fetchval("SELECT to_regclass($1) IS NOT NULL", name)
+    return found
 
 
 def _alone(work: Work[T]) -> Work[T]:

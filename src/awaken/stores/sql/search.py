@@ -63,6 +63,7 @@ def claim(owner: str, now_ms: int, seconds: float, state: IndexState) -> Work[bo
         "seen_ms": now_ms,
         "pending": state.pending,
         "behind_ms": state.behind_ms,
+        "threads": state.threads if state.is_complete else held.get("threads", state.threads),
         "is_complete": state.is_complete or bool(held.get("is_complete")),
     }
     yield from _set_meta("owner", dumps_text(told))
@@ -80,10 +81,9 @@ def load_state(now_ms: int) -> Work[IndexState]:
     rows = yield META, ("owner",)
     held = loads(rows[0][0], dict[str, Any]) if rows else {}
     zone = yield from load_zone_name()
-    counted = yield "SELECT count(*) FROM search_heads", ()
     return IndexState(
         zone=zone,
-        threads=counted[0][0],
+        threads=held.get("threads", 0),
         owner=held["owner"] if held.get("until", 0) > now_ms else None,
         seen_ms=held.get("seen_ms", 0),
         pending=held.get("pending", 0),

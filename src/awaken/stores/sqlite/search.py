@@ -158,6 +158,9 @@ class SqliteSearchIndex:
         state = await self.load_state()
         await asyncio.to_thread(self._start_over, zone or state.zone)
 
+    async def exists(self) -> bool:
+        return _identity(self.path) is not None
+
     async def close(self) -> None:
         await asyncio.to_thread(self._close)
 

@@ -240,7 +240,7 @@ class RunEventStream(Generic[R]):
         self._raised = True
         return task.result()
 
-    async def done(self) -> R:
+    async def read_to_end(self) -> R:
         """Read the remaining events, and return the result of the run."""
         async for _ in self:
             pass

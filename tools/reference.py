@@ -364,7 +364,8 @@ def signature(name: str, fn: Any, *, bound: bool = False) -> str:
     given = list(sign.parameters.values())
     if bound and given and given[0].name in ("self", "cls"):
         given = given[1:]
-    starts = inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn)
+    plain = inspect.unwrap(fn)  # on Python 3.11 a wrapper cannot be marked as async
+    starts = inspect.iscoroutinefunction(plain) or inspect.isasyncgenfunction(plain)
     head = f"async {name}" if starts else name
     tail = "" if sign.return_annotation is sign.empty else f" -> {written(sign.return_annotation)}"
     arguments = list(parameters(given))

@@ -99,7 +99,7 @@ async def test_a_reader_that_takes_its_time_is_no_silent_model() -> None:
         for _ in range(5):
             clock.advance(60)
             await asyncio.sleep(0)
-        result = await events.done()
+        result = await events.read_to_end()
     assert result.response == "x" * 400
     assert model.calls == 1
 

@@ -106,6 +106,6 @@ async def test_a_run_that_waits_sleeps_until_the_next_question_is_over_and_a_min
         await clock.until_sleeping()
         assert [t.tool_name for t in await runtime.list_tickets()] == ["later"]
         clock.advance(90)
-        assert (await events.done()).response == "over"
+        assert (await events.read_to_end()).response == "over"
     assert clock.sleeps == [10 + GRACE, LOOK_AT_CLOCK_SECONDS]
     assert all("in time" in text for text in (await results(runtime)).values())

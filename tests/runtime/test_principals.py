@@ -182,7 +182,7 @@ async def test_a_program_runs_and_streams_for_a_principal(address: str) -> None:
         suspended = await runtime.run("payer", "pay", thread="t", principal=ANN)
         answers = {suspended.tickets[0]: ToolCallResume.approve(by="mallory")}
         async with runtime.stream(thread="t", answers=answers, principal=EVE) as events:
-            await events.done()
+            await events.read_to_end()
         (run,) = await runtime.list_runs()
         (ticket,) = await runtime.list_tickets(TicketQuery(thread_id="t"))
     assert run.request is not None

@@ -102,8 +102,8 @@ async def test_done_reads_on_to_the_end() -> None:
     """Design §5: and says how the run ended."""
     async with runtime_of("hello").stream("a", "hi", thread="t") as events:
         first = await anext(events)
-        result = await events.done()
-        again = await events.done()
+        result = await events.read_to_end()
+        again = await events.read_to_end()
 
     assert isinstance(first.event, RunStart)
     assert result == again == events.result
@@ -116,10 +116,10 @@ async def test_the_result_is_not_there_before_the_end() -> None:
 
     async with held.runtime.stream("held", "hi") as events:
         await anext(events)
-        with pytest.raises(ConfigError, match=r"read its events to their end, or await done"):
+        with pytest.raises(ConfigError, match=r"read its events, or await read_to_end"):
             events.result  # noqa: B018  # the property is what raises
         held.let_go.set()
-        assert (await events.done()).response == "well, done"
+        assert (await events.read_to_end()).response == "well, done"
 
 
 async def test_a_stream_is_opened_once_and_with_a_block() -> None:
@@ -130,7 +130,7 @@ async def test_a_stream_is_opened_once_and_with_a_block() -> None:
     with pytest.raises(ConfigError, match="open the stream first: async with"):
         stream.result  # noqa: B018  # the property is what raises
     async with stream as events:
-        await events.done()
+        await events.read_to_end()
     with pytest.raises(ConfigError, match="opened once"):
         async with stream:
             pass
@@ -163,7 +163,7 @@ async def test_an_error_that_was_handled_is_not_raised_again() -> None:
 
     async with runtime.stream("a", "hi") as events:
         with pytest.raises(InferenceFailed):
-            await events.done()
+            await events.read_to_end()
 
     with pytest.raises(InferenceFailed):
         events.result  # noqa: B018  # the property is what raises
@@ -204,7 +204,7 @@ async def test_a_run_that_cannot_start_raises_when_the_block_is_entered(
         with pytest.raises(error):
             await stream.__aenter__()
         held.let_go.set()
-        assert (await first.done()).response == "well, done"
+        assert (await first.read_to_end()).response == "well, done"
 
     assert [thread.id for thread in await held.runtime.list_threads()] == ["t"]
 
@@ -251,8 +251,8 @@ async def test_a_stream_that_queues_opens_at_once() -> None:
                 await refused.__aenter__()
         async with held.runtime.stream("held", "me too", thread="t", when_busy="queue") as next:
             held.let_go.set()
-            assert (await first.done()).response == "well, done"
-            assert (await next.done()).response == "well, done"
+            assert (await first.read_to_end()).response == "well, done"
+            assert (await next.read_to_end()).response == "well, done"
 
 
 class SlowToStart(MemoryStore):
@@ -325,7 +325,7 @@ async def test_leaving_a_queued_stream_cancels_no_other_run() -> None:
         async with held.runtime.stream("held", "me too", thread="t", when_busy="queue"):
             pass
         held.let_go.set()
-        result = await events.done()
+        result = await events.read_to_end()
 
     assert result.termination == NATURAL_END
     assert told(await held.runtime.messages("t")) == ["user: hi", "assistant: well, done"]
@@ -373,7 +373,7 @@ async def test_a_cancelled_reader_cancels_the_run() -> None:
 
     async def read() -> None:
         async with held.runtime.stream("held", "hi", thread="t") as events:
-            await events.done()
+            await events.read_to_end()
 
     task = asyncio.ensure_future(read())
     await held.speaking.wait()
@@ -409,7 +409,7 @@ async def test_a_detached_run_that_was_read_to_its_end_raises_its_error() -> Non
 
     with pytest.raises(InferenceFailed):
         async with runtime.stream("a", "hi", detached=True) as events:
-            await events.done()
+            await events.read_to_end()
 
 
 # -- reading slowly ---------------------------------------------------------------------------
@@ -440,7 +440,7 @@ async def test_a_slow_reader_slows_the_model() -> None:
         for _ in range(BUFFER * 2):
             await asyncio.sleep(0)
         assert chatty.said <= BUFFER + 1
-        result = await events.done()
+        result = await events.read_to_end()
 
     assert chatty.said == BUFFER * 4
     assert result.response == "x" * BUFFER * 4
@@ -483,7 +483,7 @@ async def test_a_slow_reader_never_blocks_a_commit() -> None:
             read += 1
             await settled()
         assert read < 3 * BUFFER
-        await events.done()
+        await events.read_to_end()
 
     assert len(await runtime.messages("t")) == BUFFER + 3
 
@@ -522,7 +522,7 @@ async def test_a_run_can_be_cancelled_while_its_reader_is_slow() -> None:
         await anext(events)
         await settled()
         assert await runtime.cancel("t")
-        result = await events.done()
+        result = await events.read_to_end()
 
     assert result.termination == CANCELLED
     assert chatty.said <= BUFFER + 2
@@ -552,7 +552,7 @@ async def test_a_stream_that_does_not_wait_ends_with_the_pause() -> None:
     runtime = runtime_of(tool_call_response("", "pay", "c1", {"n": 2}), text_response("done"))
 
     async with runtime.stream("a", "go", thread="t") as events:
-        result = await events.done()
+        result = await events.read_to_end()
 
     assert result.suspended
     assert [ticket.tool_call_id for ticket in result.tickets] == ["c1"]
@@ -568,7 +568,7 @@ async def test_a_message_sent_while_reading_is_answered() -> None:
         await held.speaking.wait()
         assert await held.runtime.send("t", "and quickly")
         held.let_go.set()
-        await events.done()
+        await events.read_to_end()
 
     assert told(await held.runtime.messages("t")) == [
         "user: hi",

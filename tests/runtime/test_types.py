@@ -89,7 +89,7 @@ async def test_options_of_a_run_are_known_by_name_and_type() -> None:
         with pytest.raises(ConfigError, match="mode is one of 'queue', 'steer'"):
             await runtime.submit(agent, "go", mode="later")  # type: ignore[arg-type]
         async with runtime.stream(agent, "go", detached=True, budget=None) as events:
-            assert_type(await events.done(), RunResult[Any])
+            assert_type(await events.read_to_end(), RunResult[Any])
     for method in (Runtime.run, Runtime.run_sync, Runtime.stream, Runtime.submit, Agent.run):
         shown = inspect.signature(method).parameters
         assert shown["thread"].annotation == "str | None"

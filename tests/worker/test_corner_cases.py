@@ -414,7 +414,7 @@ async def test_a_stream_must_be_opened_before_it_is_read() -> None:
     with pytest.raises(ConfigError, match="open the stream first: async with"):
         await anext(runtime.stream("a", "hello"))
     with pytest.raises(ConfigError, match="open the stream first"):
-        await runtime.stream("a", "hello").done()
+        await runtime.stream("a", "hello").read_to_end()
 
 
 @pytest.mark.parametrize("kind", ["a string", "no generator"])

@@ -199,7 +199,7 @@ async def test_a_delegate_that_is_cancelled_at_work_tells_what_is_done_and_what_
         async with runtime.stream("boss", "go", thread=T, detached=True) as events:
             await world.entered.wait()
             await runtime.cancel(T)
-            result = await events.done()
+            result = await events.read_to_end()
         (told,) = await _results(runtime)
 
     assert result.termination == CANCELLED

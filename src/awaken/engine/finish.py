@@ -36,7 +36,6 @@ from awaken.engine.checkpoint import (
     persist_checkpoint,
     waiting_tickets_from_store,
 )
-from awaken.engine.inbox import read_inbox
 from awaken.engine.inference import drop_announced_calls
 from awaken.engine.live_run import LiveRun
 from awaken.engine.spending import release_all
@@ -105,7 +104,7 @@ def _close_inbox(run: LiveRun) -> None:
     if inbox is None:
         return
     try:
-        run.transcript.extend(read_inbox(run))
+        run.transcript.extend(run.read_inbox())
     except InvalidResume as error:
         log.warning("what came into the inbox last was dropped: %s", error)
     run.inbox = None

@@ -9,15 +9,16 @@ from typing import Any
 
 import msgspec
 
-from awaken.codec import loads
+from awaken.codec import Json, loads
 from awaken.core.agent_services import AnswerCheck
 from awaken.core.aio.cancel import interruptible
 from awaken.core.answer_builder import StreamAccumulator
 from awaken.core.bus import Progress
 from awaken.core.event import StepSnapshot
+from awaken.core.inbox import payload_messages
 from awaken.core.lifecycle import Phase
 from awaken.core.llm import InferenceRequest, RoutingKey
-from awaken.core.message import MessageMetadata
+from awaken.core.message import Message, MessageMetadata
 from awaken.core.run import RunRecord
 from awaken.core.state.command import Command
 from awaken.core.state.run_keys import FINAL_OUTPUT
@@ -329,6 +330,25 @@ class LiveRun:
         ctx = self.context(phase, cancellation_token=token, **extra)
         with interruptible(token, self.task):
             await self.phases.run_phase(self.agent.env, ctx, seed=seed)
+
+    def read_inbox(self) -> list[Message]:
+        """Empty the inbox and return its payloads as messages: of clients, other agents and
+        background tasks. The next commit acknowledges the commands that brought them.
+
+        Raises:
+            InvalidResume: a payload of the kind `messages` is malformed.
+        """
+        arrived: list[Message] = []
+        if self.inbox is not None and len(self.inbox):
+            for payload in self.inbox.drain():
+                self._acknowledge(payload)
+                arrived += payload_messages(payload)
+        return arrived
+
+    def _acknowledge(self, payload: Json) -> None:
+        command = payload.get("command") if isinstance(payload, dict) else None
+        if isinstance(command, int):
+            self.journal.extras.acks.append(command)
 
 
 async def wait_for_lease(run: LiveRun) -> None:

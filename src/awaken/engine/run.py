@@ -39,7 +39,6 @@ from awaken.core.state.store import UnknownKeyPolicy
 from awaken.engine.checkpoint import check_termination, complete_step, persist_checkpoint
 from awaken.engine.crash_recovery import abandon, count_unanswered, recover_step
 from awaken.engine.finish import fail_run, finish, finish_event, stop_run
-from awaken.engine.inbox import read_inbox
 from awaken.engine.large_content import keep_large, restore_blob_state
 from awaken.engine.live_run import LiveRun
 from awaken.engine.output_check import check_answer
@@ -153,7 +152,9 @@ async def _begin(run: LiveRun) -> TerminationReason | None:
         elif end := _find_end(run):
             return end
         run.check_token()
-        run.transcript.extend(read_inbox(run))  # messages that arrived while calls were carried out
+        run.transcript.extend(
+            run.read_inbox()
+        )  # messages that arrived while calls were carried out
         if run.transcript.has_large:
             await keep_large(run)  # the model is shown what the next commit will log
         if may_switch(run) and (refusal := await switch_agent(run)):
@@ -256,7 +257,7 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
         return _find_end(run) or await _suspend(run)
     if not isinstance(outcome, Outcome):
         return outcome
-    arrived = read_inbox(run)
+    arrived = run.read_inbox()
     if arrived:
         run.transcript.extend(arrived)
     end = check_termination(run.state)
@@ -305,7 +306,7 @@ async def _poll_inbox_once_more(run: LiveRun) -> bool:
     if run.controls.look is None:
         return False
     await run.controls.look()
-    arrived = read_inbox(run)
+    arrived = run.read_inbox()
     run.transcript.extend(arrived)
     return bool(arrived)
 
@@ -338,7 +339,7 @@ async def _wait_and_read_inbox(run: LiveRun, inbox: InboxReceiver) -> bool:
             await wait_first(inbox.ready(), *left)
     except (Cancelled, InboxClosed):
         return False
-    run.transcript.extend(read_inbox(run))
+    run.transcript.extend(run.read_inbox())
     return True
 
 
@@ -372,7 +373,7 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
         except Cancelled:
             return CANCELLED
         if not list_suspended_calls(run.state):
-            run.transcript.extend(read_inbox(run))
+            run.transcript.extend(run.read_inbox())
             if run.has_pending():
                 await persist_checkpoint(run)
             return check_termination(run.state)

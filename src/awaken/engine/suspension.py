@@ -41,7 +41,6 @@ from awaken.engine.call_results import (
 )
 from awaken.engine.checkpoint import persist_checkpoint
 from awaken.engine.crash_recovery import settle, was_begun
-from awaken.engine.inbox import read_inbox
 from awaken.engine.live_run import LiveRun
 from awaken.engine.spending import take_answer
 from awaken.engine.step_calls import StepCalls
@@ -396,7 +395,7 @@ async def wait_for_decisions(run: LiveRun) -> bool:
             return True
         if queue.closed or not queue.waits:
             return False
-        if messages := read_inbox(run):
+        if messages := run.read_inbox():
             run.transcript.extend(messages)
             await persist_checkpoint(run)
             continue

@@ -236,11 +236,11 @@ class RunEventStream(Generic[R]):
         """
         task = self._require_task()
         if not task.done():
-            raise ConfigError("the run goes on: read its events to their end, or await done()")
+            raise ConfigError("the run goes on: read its events, or await read_to_end()")
         self._raised = True
         return task.result()
 
-    async def done(self) -> R:
+    async def read_to_end(self) -> R:
         """Read the remaining events, and return the result of the run."""
         async for _ in self:
             pass

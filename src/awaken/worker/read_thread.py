@@ -108,8 +108,8 @@ class _LogWindow:
         self.most = policy.max_messages if policy is not None else None
         self._token_limit: int | None = None
         if isinstance(agent, ResolvedAgent):
-            if (held := policy_of(agent)) is not None:
-                self._token_limit, self._counter = held.max_context_tokens, counter_of(agent)
+            if policy is not None and (limits := policy_of(agent)) is not None:
+                self._token_limit, self._counter = limits.max_context_tokens, counter_of(agent)
         elif not wants_whole_log(agent):
             self.most = 1
         self._seen = self._covered = 0

@@ -23,7 +23,7 @@ _KEY_BITS = 20
 _SHOWN_QUESTION = 200
 
 
-class _Entry:
+class _IndexedText:
     """What the index has of a run, or of a thread apart from its runs."""
 
     def __init__(self, key: int, thread_id: str, scope: str, update: EntryUpdate) -> None:
@@ -96,10 +96,10 @@ class MemorySearchIndex:
     def _clear(self) -> None:
         self._owner, self._until, self._state = "", 0, IndexState()
         self._heads: dict[str, tuple[IndexedHead, tuple[str, ...]]] = {}
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _IndexedText] = {}
         self._threads: dict[str, list[str]] = {}
         self._order: list[int] = []
-        self._by_key: dict[int, _Entry] = {}
+        self._by_key: dict[int, _IndexedText] = {}
 
     async def claim(self, owner: str, seconds: float, state: IndexState) -> bool:
         now = self._clock.now_ms()
@@ -162,11 +162,11 @@ class MemorySearchIndex:
         self._heads[id] = (update.after, tags if update.tags is None else update.tags)
         return True
 
-    def _new_entry(self, update: ThreadUpdate, entry: EntryUpdate) -> _Entry:
+    def _new_entry(self, update: ThreadUpdate, entry: EntryUpdate) -> _IndexedText:
         key = entry.started_ms << _KEY_BITS
         while key in self._by_key:
             key += 1
-        made = self._by_key[key] = _Entry(key, update.thread_id, update.scope, entry)
+        made = self._by_key[key] = _IndexedText(key, update.thread_id, update.scope, entry)
         insort(self._order, key)
         return made
 

@@ -23,7 +23,7 @@ from awaken.stores.postgres.engine import EngineOpener
 from awaken.stores.sql import search
 from awaken.stores.sql.search_find import find
 from awaken.stores.sql.search_sums import sum_usage
-from awaken.stores.sql.search_tables import NAMES, Dialect, Work
+from awaken.stores.sql.search_tables import NAMES, Dialect, ManyRows, Work
 
 T = TypeVar("T")
 
@@ -189,8 +189,12 @@ class PostgresSearchIndex:
         try:
             text, values = next(work)
             while True:
-                rows = await db.connection.fetch(self._statement(db, text), *values)
-                text, values = work.send(rows)
+                named = self._statement(db, text)
+                if isinstance(values, ManyRows):  # all of them in one round trip
+                    await db.connection.executemany(named, values)
+                    text, values = work.send(())
+                else:
+                    text, values = work.send(await db.connection.fetch(named, *values))
         except StopIteration as end:
             answer: T = end.value
             return answer

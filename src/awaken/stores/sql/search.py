@@ -20,6 +20,7 @@ from awaken.stores.sql.search_tables import (
     META,
     TABLES,
     Dialect,
+    ManyRows,
     Work,
     clean,
     load_zone_name,
@@ -150,8 +151,8 @@ def _replace_thread_tags(thread: str, tags: Sequence[str]) -> Work[None]:
 
 
 def _add_tags(key: int, tags: Sequence[str], origin: int = 0) -> Work[None]:
-    for tag in tags:
-        yield _ADD_TAG, (clean(tag), key, origin)
+    if tags:
+        yield _ADD_TAG, ManyRows((clean(tag), key, origin) for tag in tags)
 
 
 _ADD_TAG = """

@@ -25,6 +25,11 @@ T = TypeVar("T")
 Statement = tuple[str, Sequence[Any]]
 Work = Generator[Statement, Sequence[Any], T]
 
+
+class ManyRows(list[tuple[Any, ...]]):
+    """The values of a statement that is run once for each of them; it gives no rows."""
+
+
 MAX_DOC = 48 * 1024
 """Bytes of one part of an entry's text. Words of a query have to stand in one part. Postgres counts
 the words of a text up to 16,383."""

@@ -27,7 +27,7 @@ from awaken.errors import SearchUnavailable
 from awaken.stores.sql import search
 from awaken.stores.sql.search_find import find
 from awaken.stores.sql.search_sums import sum_usage
-from awaken.stores.sql.search_tables import Dialect, Work
+from awaken.stores.sql.search_tables import Dialect, ManyRows, Work
 
 T = TypeVar("T")
 log = logging.getLogger("awaken.stores")
@@ -302,7 +302,8 @@ def _drive(db: sqlite3.Connection, work: Work[T]) -> T:
     try:
         text, values = next(work)
         while True:
-            text, values = work.send(db.execute(text, values).fetchall())
+            run = db.executemany if isinstance(values, ManyRows) else db.execute
+            text, values = work.send(run(text, values).fetchall())
     except StopIteration as end:
         answer: T = end.value
         return answer

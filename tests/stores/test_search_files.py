@@ -103,6 +103,25 @@ async def test_a_damaged_index_is_thrown_away_and_built_anew(
     assert "is thrown away and built anew" in caplog.text
 
 
+async def test_an_index_says_that_it_is_being_built(path: Path) -> None:
+    """07/CO-41: also if it is deleted under the process that keeps it."""
+    async with Runtime([], store=f"sqlite:///{path}") as runtime:
+        store = runtime.store
+        assert isinstance(store, SqliteStore)
+        await say(store, "t", "mug")
+        service = runtime._searching()
+        assert await service._indexer.look()
+        assert (await service.state()).is_complete
+        os.unlink(f"{path}-search")
+        assert not (await service.state()).is_complete
+        assert await service._index.claim(service._indexer._owner, 60, IndexState())
+        page = await runtime.search("mug")
+        assert (list(page), page.state.is_complete) == ([], False)
+        assert await service._indexer.look()
+        page = await runtime.search("mug")
+        assert (len(page), page.state.is_complete) == (1, True)
+
+
 async def test_an_index_of_another_version_is_built_anew(path: Path) -> None:
     async with Runtime([], store=f"sqlite:///{path}") as runtime:
         store = runtime.store

@@ -132,9 +132,10 @@ class IndexState(Value, frozen=True, kw_only=True):
     When it last went through the whole store it counted `threads`. At `seen_ms`, `pending` threads
     had commits that were not indexed, the oldest from `behind_ms` milliseconds before. The index
     `is_complete` once its owner has gone through the whole store. Without an `owner`, no process
-    keeps the index up to date.
+    keeps the index up to date. `made` names the index: one that was made anew has another name.
     """
 
+    made: str = ""
     zone: str = "UTC"
     threads: int = 0
     owner: str | None = None

@@ -51,6 +51,7 @@ class Indexer:
         self._after_id = ""
         self._state = IndexState()
         self._is_complete = False
+        self._made = ""
         self._threads = self._counted = 0
         self._unreadable: set[str] = set()
 
@@ -61,9 +62,11 @@ class Indexer:
             SearchUnavailable: the index cannot be used.
             StoreUnavailable: the store cannot be read.
         """
+        made = (await self._index.load_state()).made
+        if made != self._made:
+            self._begin_anew(made)
         if not await self._claim():
-            self._since_ms, self._is_complete = 0, False
-            self._begin_pass()
+            self._begin_anew(made)
             return False
         began = self._clock.now_ms()
         active = await self._heads.list_active_heads(since_ms=self._since_ms or began - OVERLAP_MS)
@@ -93,6 +96,12 @@ class Indexer:
     async def _claim(self) -> bool:
         return await self._index.claim(self._owner, OWNER_SECONDS, self._state)
 
+    def _begin_anew(self, made: str) -> None:
+        """Begin with an index that this process did not keep until now."""
+        self._made, self._since_ms, self._is_complete = made, 0, False
+        self._state = IndexState()
+        self._begin_pass()
+
     def _begin_pass(self) -> None:
         self._after_id, self._counted = "", 0
 
@@ -108,7 +117,9 @@ class Indexer:
         self._counted += len(heads)
         self._after_id = until or ""
         if until is None:
-            self._threads, self._is_complete = self._counted, True
+            # If the index was made anew meanwhile, it lacks what was compared before.
+            self._is_complete = (await self._index.load_state()).made == self._made
+            self._threads = self._counted
             self._begin_pass()
         return until is not None
 

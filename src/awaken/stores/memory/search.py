@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
+from secrets import token_hex
 from typing import Any
 
 from awaken.clock import Clock
@@ -94,6 +95,7 @@ class MemorySearchIndex:
         self._clear()
 
     def _clear(self) -> None:
+        self._made = token_hex(8)
         self._owner, self._until, self._state = "", 0, IndexState()
         self._heads: dict[str, tuple[IndexedHead, tuple[str, ...]]] = {}
         self._entries: dict[str, _IndexedText] = {}
@@ -123,6 +125,7 @@ class MemorySearchIndex:
     async def load_state(self) -> IndexState:
         said = self._state
         return IndexState(
+            made=self._made,
             zone=self._zone,
             threads=said.threads,
             owner=self._owner if self._until > self._clock.now_ms() else None,

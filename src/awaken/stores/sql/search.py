@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
+from secrets import token_hex
 from typing import Any
 
 from awaken.codec import dumps_text, loads
@@ -82,7 +83,9 @@ def load_state(now_ms: int) -> Work[IndexState]:
     rows = yield META, ("owner",)
     held = loads(rows[0][0], dict[str, Any]) if rows else {}
     zone = yield from load_zone_name()
+    made = yield META, ("made",)
     return IndexState(
+        made=made[0][0] if made else "",
         zone=zone,
         threads=held.get("threads", 0),
         owner=held["owner"] if held.get("until", 0) > now_ms else None,
@@ -107,6 +110,7 @@ def create(dialect: Dialect, version: str, zone: str) -> Work[None]:
         yield text.format(keyed=dialect.keyed, collate=dialect.collate), ()
     yield from _set_meta("version", version)
     yield from _set_meta("zone", zone)
+    yield from _set_meta("made", token_hex(8))
 
 
 # -- writing --------------------------------------------------------------------------------------

@@ -33,7 +33,10 @@ def find(
     before_key: int | None, limit: int,
 ) -> Work[FoundPage]:  # fmt: skip
     rarest = None if terms.phrases else (yield from _rarest_tag(terms.tags, scope))
-    search = _Search(dialect, terms, scope, kind, rarest)
+    keys = (yield from dialect.list_keys(terms)) if terms.phrases else None
+    if keys is not None and not keys:
+        return FoundPage()
+    search = _Search(dialect, terms, scope, kind, rarest, keys)
     found: list[FoundEntry] = []
     seen: set[int | str] = set()
     behind, scanned = before_key, 0
@@ -106,6 +109,7 @@ class _Search:
         scope: str | None,
         kind: SearchKind,
         rarest: str | None,
+        keys: Sequence[int] | None,
     ) -> None:
         self._kind = kind
         self._key, self._source, self._back = "e.key", _ENTRIES, _ENTRIES
@@ -113,7 +117,10 @@ class _Search:
         if terms.phrases:
             self._key = dialect.doc_key
             self._source, self._back = dialect.docs_first, dialect.entries_first
-            self._add(dialect.fits, dialect.match(terms, scope))
+            if keys is not None:
+                self._add(dialect.has_key, keys)
+            else:
+                self._add(dialect.fits, dialect.match(terms, scope))
         elif rarest is not None:
             tags_first = (
                 f"search_tags AS t {dialect.cross_join} search_entries AS e ON e.key = t.key"

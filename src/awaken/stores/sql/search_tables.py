@@ -94,6 +94,14 @@ class Dialect(Protocol):
     fits: str
     """The condition that a part has the words; its value is made by `match`."""
 
+    has_key: str
+    """The condition that a part is one of a list."""
+
+    def list_keys(self, terms: SearchTerms) -> Work[Sequence[int] | None]:
+        """The keys of the parts that have the words, if they are few; `None` if they may be many,
+        or if the database finds out by itself which index is best."""
+        ...
+
     def ids(self, ids: Sequence[str]) -> Any:
         """The value of `like_ids`."""
         ...

@@ -63,6 +63,12 @@ class Fts5(Dialect):
     )
     fits = "d.search_words MATCH ?"
 
+    has_key = "d.rowid IN (SELECT value FROM json_each(?))"
+
+    def list_keys(self, terms: SearchTerms) -> Work[Sequence[int] | None]:
+        yield from ()
+        return None  # FTS5 is always asked first, and gives its rows in the order of the key
+
     def ids(self, ids: Sequence[str]) -> str:
         return dumps_text(list(ids))
 

@@ -86,7 +86,9 @@ class SearchMethods:
             ConfigError: a part, a day or the time zone is not one.
             SearchUnavailable: the index cannot be used. Everything else works.
         """
-        given = tuple(by) if isinstance(by, Iterable) and not isinstance(by, str) else by
+        given: object = by  # what a caller without a type checker may pass
+        if isinstance(given, Iterable) and not isinstance(given, str):
+            given = tuple(given)
         parts = parse_argument("by", given, tuple[engine.UsagePart, ...], "by=['day', 'agent']")
         for name, value in (("after", after), ("before", before), ("zone", zone)):
             parse_argument(name, value, str | None)

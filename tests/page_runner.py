@@ -25,7 +25,7 @@ import awaken.testing
 from awaken.cli.app import cli
 from awaken.cli.app import main as awaken_main
 from awaken.core.llm import LlmExecutor
-from awaken.runtime import loading
+from awaken.runtime import open_by_name
 
 TESTS = str(Path(__file__).parent)
 KIT = Path(__file__).parent / "kit"
@@ -168,7 +168,8 @@ def stand_in() -> None:
 
     def open_model(name: str) -> LlmExecutor:
         provider, _, model = name.partition(":")
-        return loading.open_model("demo" if model and provider in loading._PROVIDERS else name)
+        is_known = bool(model) and provider in open_by_name._PROVIDERS
+        return open_by_name.open_model("demo" if is_known else name)
 
     vars(awaken.runtime.model_stack)["open_model"] = open_model
 

@@ -32,7 +32,7 @@ from awaken.models.openai import (
 )
 from awaken.models.openai.open import ollama_url
 from awaken.models.openai.providers import CHAT_PROVIDERS
-from awaken.runtime.loading import open_model
+from awaken.runtime.open_by_name import open_model
 
 KEY = "sk-secret-0123456789abcdef"
 NAMES = (

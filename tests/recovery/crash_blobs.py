@@ -10,7 +10,7 @@ from awaken.clock import SYSTEM_CLOCK
 from awaken.core.blobs import BlobStore
 from awaken.core.message import Text
 from awaken.errors import BlobDamaged, BlobNotFound
-from awaken.runtime.loading import blobs_beside
+from awaken.runtime.open_by_name import blobs_beside
 from awaken.testing.chaos import NoteKind, ThreadDump
 
 LATER = 2**50

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from awaken.errors import ConfigError, StoreUnavailable
-from awaken.runtime.loading import open_store
+from awaken.runtime.open_by_name import open_store
 from awaken.stores.postgres import PostgresStore, migrate_address
 from awaken.stores.postgres.address import parse_address
 from awaken.stores.postgres.connections import Connector, connect

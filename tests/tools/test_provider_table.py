@@ -1,7 +1,7 @@
 """The table of providers and settings on the page is what the adapters do."""
 
 from awaken import ModelSettings
-from awaken.runtime.loading import _PROVIDERS
+from awaken.runtime.open_by_name import _PROVIDERS
 from provider_table import MODELS, PAGE, SETTINGS, page_with, table
 
 

@@ -18,7 +18,7 @@ from awaken.cli.store_address import bus_address, store_address
 from awaken.core.spec import AgentSpec
 from awaken.errors import BuildError, ConfigError, ResolveError
 from awaken.runtime import Agent, RemoteAgent, Runtime
-from awaken.runtime.loading import import_from_folder
+from awaken.runtime.open_by_name import import_from_folder
 
 _EXPECTED = "an Agent, a list of Agents, or a function without arguments that returns a Runtime"
 

@@ -27,7 +27,7 @@ from awaken.core.storable import UNWRITABLE, parse_argument
 from awaken.core.tool_context import Tool
 from awaken.errors import ConfigError
 from awaken.plugin.hook import Plugin
-from awaken.runtime.loading import as_pool
+from awaken.runtime.open_by_name import as_pool
 from awaken.tool import FunctionTool
 from awaken.tool.function import tool_of
 from awaken.tool.toolset import Toolset, where_from

@@ -27,8 +27,8 @@ from awaken.runtime.agent_arguments import (
     tools_of,
 )
 from awaken.runtime.builder import AgentRuntimeBuilder
-from awaken.runtime.loading import open_backend
 from awaken.runtime.model_stack import Models, ModelStack
+from awaken.runtime.open_by_name import open_backend
 from awaken.runtime.output import OutputShape
 from awaken.runtime.remote_agent import RemoteAgent
 

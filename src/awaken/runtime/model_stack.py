@@ -22,7 +22,7 @@ from awaken.models.pool import PoolExecutor, PoolMember, should_switch_model
 from awaken.models.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.models.stream_recovery import MendingExecutor
 from awaken.runtime.builder import AgentRuntimeBuilder
-from awaken.runtime.loading import open_model
+from awaken.runtime.open_by_name import open_model
 
 _Made = tuple[tuple[tuple[ModelAndProvider, ...], ModelPoolSpec | None], StreamDriver]
 """The models and the pool that a driver was made for, and that driver."""

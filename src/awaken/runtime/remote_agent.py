@@ -14,7 +14,7 @@ from awaken.core.secret import RedactedString, redact_address
 from awaken.core.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import ConfigError
 from awaken.runtime.agent_arguments import parse_budget
-from awaken.runtime.loading import load
+from awaken.runtime.open_by_name import load
 
 _SCHEMES = {"http": "a2a", "https": "a2a", "python": "subprocess"}
 

@@ -23,7 +23,7 @@ from awaken.runtime.agent_arguments import GivenTool, parse_list
 from awaken.runtime.control import Control
 from awaken.runtime.deps import check_team, deps_types, parse_deps_makers
 from awaken.runtime.hints import OF_RUNTIME, unknown_attribute
-from awaken.runtime.loading import blobs_beside, open_bus, open_store, parse_store
+from awaken.runtime.open_by_name import blobs_beside, open_bus, open_store, parse_store
 from awaken.runtime.queries import StoreQueries
 from awaken.runtime.remote_agent import RemoteAgent, find_agent
 from awaken.runtime.result import RecoveredRun

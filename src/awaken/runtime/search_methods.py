@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import TYPE_CHECKING, Literal, Never
 
 from awaken.clock import Clock
 from awaken.core.storable import Count, parse_argument
@@ -86,7 +86,7 @@ class SearchMethods:
             ConfigError: a part, a day or the time zone is not one.
             SearchUnavailable: the index cannot be used. Everything else works.
         """
-        given: Any = by
+        given: object = by  # what a caller without a type checker may pass
         if isinstance(given, Iterable) and not isinstance(given, str):
             given = tuple(given)
         parts = parse_argument("by", given, tuple[engine.UsagePart, ...], "by=['day', 'agent']")

@@ -56,7 +56,7 @@ from awaken.core.store.threads import TicketQuery
 from awaken.core.suspension import TicketStatus
 from awaken.errors import AwakenError, Cancelled, type_of
 from awaken.runtime.agent import Agent
-from awaken.runtime.loading import import_from_folder
+from awaken.runtime.open_by_name import import_from_folder
 from awaken.runtime.remote_agent import RemoteAgent
 from awaken.runtime.runtime import Runtime
 from awaken.worker import RunRequest, Worker, operations

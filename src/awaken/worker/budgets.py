@@ -176,7 +176,7 @@ _OWNER = ProfileOwner()
 _ZERO = Amount()
 
 
-class Entry(Value, frozen=True, kw_only=True):
+class LedgerEntry(Value, frozen=True, kw_only=True):
     """One part's entry in the ledger: its spending (`known`, as the part itself counts it) and what
     it has reserved (`aside`). `runs` are the ids of the part's top run and of the runs above it."""
 
@@ -200,7 +200,7 @@ class StoreBudgetLedger:
         self._key = ledger_key(root)
         self._accounts = accounts
         self._parts: WeakValueDictionary[str, Account] = WeakValueDictionary()
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, LedgerEntry] = {}
         self._version: int | None = None
         self._is_begun = self._is_deleted = False
         self._writing = asyncio.Lock()
@@ -264,12 +264,12 @@ class StoreBudgetLedger:
             self._is_deleted = self._is_begun
             return
         self._is_begun = True
-        self._entries = from_json(found.value, dict[str, Entry])
+        self._entries = from_json(found.value, dict[str, LedgerEntry])
         for name, entry in self._entries.items():
             if not self._is_here(entry):
                 self._update_account(name, entry)
 
-    def _update_account(self, name: str, entry: Entry) -> None:
+    def _update_account(self, name: str, entry: LedgerEntry) -> None:
         """Pass a part's entry on to the account of its top run, or of the nearest run above it
         whose account is in use here."""
         known = entry.known
@@ -279,11 +279,11 @@ class StoreBudgetLedger:
                 return account.update_part(name, known, entry.aside)
             known = known.as_parents()
 
-    def _is_here(self, entry: Entry) -> bool:
+    def _is_here(self, entry: LedgerEntry) -> bool:
         part = self._parts.get(entry.runs[0])
         return part is not None and part.is_here
 
-    async def _is_gone(self, entry: Entry) -> bool:
+    async def _is_gone(self, entry: LedgerEntry) -> bool:
         """Whether a part has reservations although no process runs it."""
         if entry.aside == _ZERO or self._is_here(entry):
             return False
@@ -295,17 +295,19 @@ class StoreBudgetLedger:
 
     # -- writing ------------------------------------------------------------------------------
 
-    def _current_entries(self) -> dict[str, Entry]:
+    def _current_entries(self) -> dict[str, LedgerEntry]:
         """The ledger's entries, with those of this process's parts brought up to date."""
         entries = dict(self._entries)
         for part in list(self._parts.values()):
             if part.is_here:
                 runs, own = tuple(account.name for account in part.chain()), part.own_spending()
                 known = Spending(spent=own.spent.without_time(), granted=own.granted)
-                entries[part.name] = Entry(runs=runs, known=known, aside=part.local_reservations())
+                entries[part.name] = LedgerEntry(
+                    runs=runs, known=known, aside=part.local_reservations()
+                )
         return entries
 
-    async def _write(self, entries: dict[str, Entry]) -> bool:
+    async def _write(self, entries: dict[str, LedgerEntry]) -> bool:
         """Replace the ledger's entries. Returns false if another process has written the ledger
         since it was read."""
         if self._is_deleted or (entries == self._entries and self._version):

@@ -20,7 +20,7 @@ from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
 from awaken.runtime import Agent, Runtime
-from awaken.runtime.loading import open_model, open_store
+from awaken.runtime.open_by_name import open_model, open_store
 from awaken.testing.chaos import (
     ChangeWatcher,
     EffectLog,

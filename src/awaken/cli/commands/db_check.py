@@ -14,7 +14,7 @@ from awaken.cli.output import complain, count, say, silence_unreadable, terminal
 from awaken.cli.store_address import resolve_existing_store
 from awaken.core.secret import redact_address
 from awaken.core.value import Value
-from awaken.runtime.loading import open_store
+from awaken.runtime.open_by_name import open_store
 from awaken.stores.sql.row_check import Backup, CheckedRow, HasRows, check_rows
 from awaken.stores.sqlite import SqliteStore
 

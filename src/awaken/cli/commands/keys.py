@@ -27,7 +27,7 @@ from awaken.core.access import KeyEntry, KeyRole
 from awaken.core.access_store import Access
 from awaken.core.budget import Budget
 from awaken.core.store.threads import Page
-from awaken.runtime.loading import open_store
+from awaken.runtime.open_by_name import open_store
 from awaken.server.keys import (
     IN_STORE,
     KeyOptions,

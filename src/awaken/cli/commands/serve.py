@@ -25,7 +25,7 @@ from awaken.cli.stdin_lines import is_tty
 from awaken.cli.store_address import BUS_VARIABLE, STORE_VARIABLE, bus_address, store_address
 from awaken.cli.target import Target, load_served
 from awaken.core.secret import redact_address
-from awaken.runtime.loading import load
+from awaken.runtime.open_by_name import load
 
 BUILT_IN = "the built-in agent"
 _STORES_IN_MEMORY = "memory:"

@@ -25,7 +25,7 @@ from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import TurnView
 from awaken.core.store.commits import CallPhase
 from awaken.runtime import Runtime
-from awaken.runtime.loading import load
+from awaken.runtime.open_by_name import load
 
 THREAD = "case-1042"
 _OFFER = "[k: kill this process (pid {pid}) with SIGKILL, it comes back / Enter: go on] ›"

@@ -17,7 +17,7 @@ from awaken.cli.entry import ITSELF
 from awaken.cli.exit_codes import ExitCode
 from awaken.cli.output import complain, open_console
 from awaken.codec import dumps_text
-from awaken.runtime.loading import load
+from awaken.runtime.open_by_name import load
 
 MAX_PROCESSES = 10
 HOME_OPTION, SERVED_OPTION = "--home", "--served"

@@ -185,9 +185,10 @@ class _Parts:
             return round(found.timestamp() * 1000)
         except (ValueError, OverflowError) as error:
             raise InvalidSearch(
-                part, f"{value!r} is no time: write {name}:2026-11-19, {name}:2026-11-19T08:30 or "
-                f"{name}:7d for seven days ago"
-            ) from error  # fmt: skip
+                part,
+                f"{value!r} is no time: write {name}:2026-11-19, {name}:2026-11-19T08:30 or "
+                f"{name}:7d for seven days ago",
+            ) from error
 
 
 def _parse_bound(name: str, part: str, value: str) -> Bound:
@@ -203,8 +204,12 @@ def _parse_bound(name: str, part: str, value: str) -> Bound:
 
 
 _SIGNS: Mapping[str, Literal["<", "<=", ">", ">=", "="]] = {
-    "<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=",
-}  # fmt: skip
+    "<": "<",
+    "<=": "<=",
+    ">": ">",
+    ">=": ">=",
+    "=": "=",
+}
 _EXAMPLES = {
     "agent": "agent:support",
     "tool": "tool:refund",

@@ -166,9 +166,12 @@ ON CONFLICT (tag, key, origin) DO NOTHING
 
 
 def _write_entry(
-    dialect: Dialect, update: ThreadUpdate, entry: EntryUpdate, thread_tags: Sequence[str],
+    dialect: Dialect,
+    update: ThreadUpdate,
+    entry: EntryUpdate,
+    thread_tags: Sequence[str],
     zone: tzinfo,
-) -> Work[None]:  # fmt: skip
+) -> Work[None]:
     id = entry.id_in(update.thread_id)
     found = yield f"SELECT {_SUMMED} FROM search_entries WHERE id = ?", (id,)
     if found:

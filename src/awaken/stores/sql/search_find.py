@@ -29,9 +29,13 @@ replace = msgspec.structs.replace
 
 
 def find(
-    dialect: Dialect, terms: SearchTerms, scope: str | None, kind: SearchKind,
-    before_key: int | None, limit: int,
-) -> Work[FoundPage]:  # fmt: skip
+    dialect: Dialect,
+    terms: SearchTerms,
+    scope: str | None,
+    kind: SearchKind,
+    before_key: int | None,
+    limit: int,
+) -> Work[FoundPage]:
     rarest = None if terms.phrases else (yield from _rarest_tag(terms.tags, scope))
     keys = (yield from dialect.list_keys(terms)) if terms.phrases else None
     if keys is not None and not keys:
@@ -91,9 +95,19 @@ _ENTRY = (
 def _entry(row: Sequence[Any]) -> FoundEntry:
     _, key, thread, run, agent, model, user, status, started, updated, tokens, cost, question = row
     return FoundEntry(
-        key=key, thread_id=thread, run_id=run, agent=agent, model=model, user=user, status=status,
-        started_ms=started, updated_ms=updated, tokens=tokens, cost=cost, question=question,
-    )  # fmt: skip
+        key=key,
+        thread_id=thread,
+        run_id=run,
+        agent=agent,
+        model=model,
+        user=user,
+        status=status,
+        started_ms=started,
+        updated_ms=updated,
+        tokens=tokens,
+        cost=cost,
+        question=question,
+    )
 
 
 class _Search:

@@ -243,17 +243,24 @@ def _unfounded(stage: Stage, final: ThreadDump, open_calls: set[str]) -> Iterato
     """Outcomes that are not what happened."""
     effects = {note.key for note in stage.effect_log.notes() if note.kind is NoteKind.EFFECT}
     aside = stage.scenario.in_background
+    runs = [run for thread in final.threads() for run in thread.runs]
+    interrupted = {
+        run.run_id
+        for run in runs
+        if stage.scenario.is_interrupted and run.termination_reason == CANCELLED
+    }
     for call in (call for thread in final.threads() for call in thread.calls):
         name = call.tool_name
         if call.phase is CallPhase.UNKNOWN:
-            if call.key not in open_calls:
+            # The user may interrupt a run while its tool works, as a kill may.
+            if call.key not in open_calls and call.run_id not in interrupted:
                 yield f"{name} was reported as unknown and was not open at any kill"
             if name not in stage.scenario.once | KILLS:
                 yield f"{name} may be run again and was reported as unknown"
         has_acted = call.phase is CallPhase.SUCCEEDED and name in SHOP and name not in aside
         if has_acted and call.key not in effects:
             yield f"{name} has succeeded and never took effect"
-    for run in (run for thread in final.threads() for run in thread.runs):
+    for run in runs:
         task = task_of(run)
         is_tool = task is not None and task["task"]["description"] in SHOP
         has_acted = is_tool and run.termination_reason == NATURAL_END

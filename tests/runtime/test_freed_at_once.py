@@ -5,7 +5,6 @@ What does makes the collector run more often, and it looks at every object of th
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -18,8 +17,6 @@ from awaken.codec import Json
 from awaken.core.inference import StreamResult
 from awaken.core.llm import InferenceRequest
 from awaken.engine.live_run import LiveRun
-from awaken.errors import InferenceFailed, InvalidResume
-from awaken.events import CancelledEnd
 from awaken.testing import FunctionModel, tool_calls_response
 
 pytestmark = pytest.mark.anyio
@@ -49,10 +46,6 @@ def _wants(*calls: tuple[str, dict[str, Json]]) -> FunctionModel:
     return FunctionModel(respond)
 
 
-def _fail(request: InferenceRequest) -> str:
-    raise ValueError("no model today")
-
-
 child = Agent("child", model=_wants())
 AGENTS = [
     Agent("answers", model=_wants()),
@@ -62,19 +55,6 @@ AGENTS = [
     Agent("delegates", model=_wants(("agent_run_child", {"prompt": "go"})), delegates=[child]),
     child,
 ]
-
-
-def _unlucky(started: asyncio.Event) -> list[Agent]:
-    @tool
-    async def wait() -> None:
-        """Wait for a caller that leaves."""
-        started.set()
-        await asyncio.Event().wait()
-
-    return [
-        Agent("fails", model=FunctionModel(_fail)),
-        Agent("waits", model=_wants(("wait", {})), tools=[wait]),
-    ]
 
 
 async def _run(runtime: Runtime, agent: str, thread: str) -> None:
@@ -119,65 +99,3 @@ async def test_a_run_that_has_ended_leaves_nothing_to_the_garbage_collector(
         with _without_collections():
             await how(runtime, agent, thread)
             assert _live_runs(thread) == []
-
-
-async def _fails(runtime: Runtime, thread: str, started: asyncio.Event) -> None:
-    with pytest.raises(InferenceFailed, match="no model today"):
-        await runtime.run("fails", "go", thread=thread)
-
-
-async def _fails_in_a_stream(runtime: Runtime, thread: str, started: asyncio.Event) -> None:
-    with pytest.raises(InferenceFailed, match="no model today"):
-        await _stream(runtime, "fails", thread)
-
-
-async def _is_left_by_its_caller(runtime: Runtime, thread: str, started: asyncio.Event) -> None:
-    run = asyncio.create_task(runtime.run("waits", "go", thread=thread))
-    await started.wait()
-    run.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await run
-
-
-async def _is_cancelled(runtime: Runtime, thread: str, started: asyncio.Event) -> None:
-    run = asyncio.create_task(runtime.run("waits", "go", thread=thread))
-    await started.wait()
-    await runtime.cancel(thread)
-    assert (await run).termination == CancelledEnd()
-
-
-async def _is_refused(runtime: Runtime, thread: str, started: asyncio.Event) -> None:
-    with pytest.raises(InvalidResume):
-        await runtime.run("fails", thread=thread, answers={"no such ticket": True})
-
-
-@pytest.mark.parametrize(
-    "how", [_fails, _fails_in_a_stream, _is_left_by_its_caller, _is_cancelled, _is_refused]
-)
-async def test_a_run_that_breaks_off_leaves_nothing_to_the_garbage_collector(
-    how: Callable[[Runtime, str, asyncio.Event], Awaitable[None]],
-) -> None:
-    """An error's traceback holds the frames of the run, and the run's task the error."""
-    thread = f"freed-{how.__name__}"
-    started = asyncio.Event()
-    async with Runtime(_unlucky(started), recover=False) as runtime:
-        with _without_collections():
-            await how(runtime, thread, started)
-            await asyncio.sleep(0)  # the loop's own handle of the task is gone then
-            assert _live_runs(thread) == []
-
-
-async def test_the_frames_of_users_code_keep_their_variables() -> None:
-    """A debugger, or a service that collects errors, shows them."""
-    async with Runtime(_unlucky(asyncio.Event()), recover=False) as runtime:
-        with pytest.raises(InferenceFailed) as failed:
-            await runtime.run("fails", "go")
-    error: BaseException | None = failed.value
-    while not isinstance(error, ValueError):
-        assert error is not None
-        error = error.__cause__ or error.__context__
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_frame.f_code is not _fail.__code__:
-        traceback = traceback.tb_next
-    assert traceback is not None
-    assert "request" in traceback.tb_frame.f_locals

@@ -6,17 +6,12 @@ a command arrives for a run that has just paused. An attempt that fails raises i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-from types import FrameType
 from typing import NamedTuple
 
 from awaken.core.event import EventSink
 from awaken.core.run import AgentRunResult
 from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.worker.request import RunRequest, continuation
-
-_OWN_CODE = str(Path(__file__).parents[1])
 
 
 class Attempt(NamedTuple):
@@ -54,32 +49,3 @@ class AttemptRefused(NamedTuple):
 
 
 AttemptOutcome = AttemptEnded | MustEndFirst | StartOver | AttemptRefused
-
-
-def clear_frames(error: BaseException) -> None:
-    """Clear the local variables of our own frames in the tracebacks of a run's error.
-
-    These frames hold the run, whose task holds the error: without this, a failed run would wait for
-    the garbage collector. The frames of users' code stay as they are, for their debuggers.
-    """
-    for frame in _frames_of(error, set()):
-        if frame.f_code.co_filename.startswith(_OWN_CODE):
-            try:
-                frame.clear()
-            except RuntimeError:
-                continue  # it is still executing
-
-
-def _frames_of(error: BaseException | None, seen: set[int]) -> Iterator[FrameType]:
-    """The frames of an error and of the errors that led to it."""
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        traceback = error.__traceback__
-        while traceback is not None:
-            yield traceback.tb_frame
-            traceback = traceback.tb_next
-        if isinstance(error, BaseExceptionGroup):
-            for each in error.exceptions:
-                yield from _frames_of(each, seen)
-        yield from _frames_of(error.__context__, seen)
-        error = error.__cause__

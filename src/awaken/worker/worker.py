@@ -69,7 +69,6 @@ from awaken.worker.attempt import (
     AttemptRefused,
     MustEndFirst,
     StartOver,
-    clear_frames,
 )
 from awaken.worker.budgets import Accounts
 from awaken.worker.claims import ClaimUse
@@ -198,10 +197,6 @@ class Worker(Stopping):
             raise
         except Interrupted as error:
             raise error.interrupt from None
-        finally:
-            if (failure := sys.exception()) is not None:
-                clear_frames(failure)
-            del task, slot, failure  # the error's traceback will hold this frame, too
 
     async def run_to_completion(self, request: RunRequest) -> AgentRunResult:
         """Like `run`, without a sink."""

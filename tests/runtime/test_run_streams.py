@@ -116,7 +116,7 @@ async def test_the_result_is_not_there_before_the_end() -> None:
 
     async with held.runtime.stream("held", "hi") as events:
         await anext(events)
-        with pytest.raises(ConfigError, match=r"read its events to their end, or await done"):
+        with pytest.raises(ConfigError, match=r"read its events, or await read_to_end"):
             events.result  # noqa: B018  # the property is what raises
         held.let_go.set()
         assert (await events.read_to_end()).response == "well, done"

@@ -236,7 +236,7 @@ class RunEventStream(Generic[R]):
         """
         task = self._require_task()
         if not task.done():
-            raise ConfigError("the run goes on: read its events to their end, or await read_to_end()")
+            raise ConfigError("the run goes on: read its events, or await read_to_end()")
         self._raised = True
         return task.result()
 

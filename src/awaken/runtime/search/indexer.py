@@ -35,6 +35,8 @@ OVERLAP_MS = 5_000
 thread that finds its commits."""
 _PAGE = 2_500
 _PAGES_A_LOOK = 10
+_PAGES_AT_REST = 2
+"""So few pages of a complete index are compared at a look: a server at rest stays at rest."""
 _BATCH = 100
 _MAX_BATCH_CHARACTERS = 4_000_000
 
@@ -73,7 +75,7 @@ class Indexer:
         known = await self._index.load_heads([head.thread_id for head in active])
         await self._index_threads(active, known)
         self._since_ms = began - OVERLAP_MS
-        for _ in range(_PAGES_A_LOOK):
+        for _ in range(_PAGES_AT_REST if self._is_complete else _PAGES_A_LOOK):
             if not await self._look_at_page():
                 break
         self._state = IndexState(threads=self._threads, is_complete=self._is_complete)

@@ -402,7 +402,7 @@ def _serve_with_workers(options: ServeOptions) -> ExitCode:
             "each worker would have a memory of its own: name a store that they share, as in "
             f"--store sqlite:///awaken.db or {STORE_VARIABLE}"
         )
-    found = _load_target(options)  # mistakes are told once, before any worker starts
+    found = _load_target(options)  # a mistake is printed once, before any worker starts
     listening = _bind_socket(options)
     workers = load("awaken.server.processes", "WorkerProcesses")(
         options.for_worker, options.workers, listening

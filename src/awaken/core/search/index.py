@@ -1,4 +1,4 @@
-"""The index that searches are answered from, and what it is told of a thread.
+"""The search index, and the updates of threads that it takes.
 
 The index is beside the store, and never in a commit: it is filled from what was committed, and may
 be thrown away at any time. What was committed is found by comparing heads: what the store has of a

@@ -1,4 +1,4 @@
-"""What the search index is told of a thread's commits and of its runs. Pure."""
+"""The entries that a thread's commits and runs have in the search index. Pure."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ class PostgresSearchIndex:
             raise
         except (StoreUnavailable, asyncpg.PostgresError) as error:
             cause = error.__cause__ if isinstance(error, StoreUnavailable) else error
-            # Clients are told this: without the address of the database.
+            # The text goes to clients: it leaves out the address of the database.
             why = cause if isinstance(cause, asyncpg.PostgresError) else "the database is away"
             raise SearchUnavailable(f"the search index cannot be used: {why}") from cause
 

@@ -97,7 +97,7 @@ INSERT INTO search_docs (key, body) VALUES (?, ?)
 ON CONFLICT (key) DO UPDATE SET body = excluded.body
 """
 _ADD_WORDS = "INSERT INTO search_words (rowid, words, place) VALUES (?, ?, ?)"
-# FTS5 forgets a text without its contents only if it is told the very words that it was given.
+# FTS5 deletes a text whose contents it does not keep only if it gets the very same words again.
 _DROP_WORDS = (
     "INSERT INTO search_words (search_words, rowid, words, place) VALUES ('delete', ?, ?, ?)"
 )
@@ -189,7 +189,7 @@ class SqliteSearchIndex:
                 return connection.run(self._prepare, work, begin)
             except (sqlite3.Error, OSError) as error:
                 if attempt == 2 or not _is_damage(error):
-                    # Clients are told this: without names of files.
+                    # The text goes to clients: it leaves out the names of files.
                     raise SearchUnavailable(
                         f"the search index cannot be used: {_reason(error)}"
                     ) from error

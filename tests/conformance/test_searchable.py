@@ -11,8 +11,7 @@ from awaken.core.store.store import Store
 from awaken.stores.memory import MemoryStore
 from awaken.stores.postgres import PostgresStore
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance import StoreCheck
-from awaken.testing.conformance.search import search_checks
+from awaken.testing.conformance import StoreCheck, search_checks
 from postgres_kit import Postgres
 
 pytestmark = pytest.mark.anyio

@@ -18,6 +18,7 @@ def test_every_check_of_the_kit_is_in_one_of_the_lists() -> None:
         *conformance.blob_checks(),
         *conformance.bus_checks(),
         *conformance.crash_checks(),
+        *conformance.search_checks(),
     ]
     parts = {
         name: part.check.checks

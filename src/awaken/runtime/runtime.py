@@ -27,6 +27,7 @@ from awaken.runtime.open_by_name import blobs_beside, open_bus, open_store, pars
 from awaken.runtime.queries import StoreQueries
 from awaken.runtime.remote_agent import RemoteAgent, find_agent
 from awaken.runtime.result import RecoveredRun
+from awaken.runtime.search_methods import SearchMethods
 from awaken.runtime.start import RunMethods
 from awaken.runtime.wrong_calls import name_methods
 from awaken.tool.thread_pool import DEFAULT_LIMIT
@@ -320,7 +321,7 @@ class Runtime(RunMethods):
 
 name_methods(
     Runtime,
-    (StoreQueries, Control, RunMethods, Runtime),
+    (SearchMethods, StoreQueries, Control, RunMethods, Runtime),
     {
         "create_thread": ThreadPatch,
         "update_thread": ThreadPatch,

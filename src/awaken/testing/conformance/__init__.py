@@ -12,6 +12,8 @@ one under random operations.
 Blob stores have to pass `blob_checks`: `await check(blobs, store)`, where `store` is open and empty
 and is the one that `blobs` asks which blobs are in use.
 
+A store that can be searched also has to pass `search_checks`, which take the same.
+
 Live buses have to pass `bus_checks`, each of which takes a `BusSubject`.
 
 Backends have to pass `backend_checks`, each of which takes a `BackendSubject`.
@@ -34,6 +36,7 @@ from awaken.testing.conformance.suites import (
     blob_checks,
     bus_checks,
     crash_checks,
+    search_checks,
     shared_store_checks,
     store_checks,
 )
@@ -53,6 +56,7 @@ __all__ = [
     "bus_checks",
     "crash_checks",
     "leave_behind",
+    "search_checks",
     "shared_store_checks",
     "store_checks",
 ]

@@ -35,11 +35,6 @@ DAY_MS = 86_400_000
 NOW_MS = 1_760_000_000_000
 
 
-def search_checks() -> list[StoreCheck]:
-    """The checks for stores that can be searched; each takes an open, empty store."""
-    return list(check.checks)
-
-
 def _searchable(store: Store) -> Searchable:
     assert isinstance(store, Searchable), "the store has no `list_heads` and `search_index`"
     return store

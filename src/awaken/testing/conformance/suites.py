@@ -24,6 +24,7 @@ from awaken.testing.conformance import (
     rewinds,
     runs,
     scopes,
+    search,
     sends,
     shared,
     streams,
@@ -86,6 +87,11 @@ def blob_checks() -> list[BlobCheck]:
 def bus_checks() -> list[BusCheck]:
     """The checks for every live bus; each takes a `BusSubject` that was not used before."""
     return list(bus.check.checks)
+
+
+def search_checks() -> list[StoreCheck]:
+    """The checks for stores that can be searched; each takes an open, empty store."""
+    return list(search.check.checks)
 
 
 def crash_checks() -> list[StoreCheck]:

@@ -70,6 +70,8 @@ async def play(address: str, kills: int, seed: int) -> list[str]:
         await asyncio.wait([writing])
         if not writing.cancelled():
             writing.result()
+    # The writer's last run has been cancelled; it is at its end when its runtime is closed.
+    async with Runtime([], store=address, recover=False) as runtime:
         service = runtime._searching()
         while not await service.update():  # noqa: ASYNC110 until the dead owner's time is over
             await asyncio.sleep(0.1)
@@ -78,7 +80,7 @@ async def play(address: str, kills: int, seed: int) -> list[str]:
         anew = await dump(runtime)
         assert len(anew["runs mug"]) > kills, "nothing was written"
     return [
-        f"{name}: {kept.get(name)!r} instead of {anew.get(name)!r}"
+        f"{name}: {kept.get(name)!r:.300} instead of {anew.get(name)!r:.300}"
         for name in sorted({*kept, *anew})
         if kept.get(name) != anew.get(name)
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import Any
 
 from awaken.core.search.index import (
@@ -40,10 +42,19 @@ def _searchable(store: Store) -> Searchable:
     return store
 
 
-async def _open_index(store: Store) -> SearchIndex:
-    index = _searchable(store).search_index()
-    await index.rebuild("UTC")
-    return index
+def _with_index(check_index: Callable[[SearchIndex], Awaitable[None]]) -> StoreCheck:
+    """The check of an empty index as one of its store. The index is closed afterwards."""
+
+    @wraps(check_index)
+    async def check_store(store: Store) -> None:
+        index = _searchable(store).search_index()
+        try:
+            await index.rebuild("UTC")
+            await check_index(index)
+        finally:
+            await index.close()
+
+    return check_store
 
 
 def _head(commits: int = 1, **changes: Any) -> IndexedHead:
@@ -121,8 +132,8 @@ async def active_heads_are_those_of_running_and_recent_threads(store: Store) -> 
 
 
 @check
-async def words_phrases_and_beginnings_are_found(store: Store) -> None:
-    index = await _open_index(store)
+@_with_index
+async def words_phrases_and_beginnings_are_found(index: SearchIndex) -> None:
     await index.apply(
         [
             _thread("t", _run("r", "My mug arrived in pieces", '{"order": 7}')),
@@ -138,8 +149,8 @@ async def words_phrases_and_beginnings_are_found(store: Store) -> None:
 
 
 @check
-async def what_strangers_write_is_no_operator(store: Store) -> None:
-    index = await _open_index(store)
+@_with_index
+async def what_strangers_write_is_no_operator(index: SearchIndex) -> None:
     await index.apply([_thread("t", _run("r", "a b OR NEAR c"))])
     for text in (
         "a OR zebra",
@@ -165,8 +176,8 @@ async def what_strangers_write_is_no_operator(store: Store) -> None:
 
 
 @check
-async def filters_select_runs_and_their_threads(store: Store) -> None:
-    index = await _open_index(store)
+@_with_index
+async def filters_select_runs_and_their_threads(index: SearchIndex) -> None:
     made = (
         _run(
             "r1",
@@ -198,8 +209,8 @@ async def filters_select_runs_and_their_threads(store: Store) -> None:
 
 
 @check
-async def a_scope_finds_its_own(store: Store) -> None:
-    index = await _open_index(store)
+@_with_index
+async def a_scope_finds_its_own(index: SearchIndex) -> None:
     await index.apply(
         [
             _thread(f"{scope}/t", _run(f"{scope}/r", "mug", tags=(tag("agent", "x"),)), scope=scope)
@@ -215,8 +226,8 @@ async def a_scope_finds_its_own(store: Store) -> None:
 
 
 @check
-async def pages_hold_each_thread_once(store: Store) -> None:
-    index = await _open_index(store)
+@_with_index
+async def pages_hold_each_thread_once(index: SearchIndex) -> None:
     long = "mug " * 30_000  # several parts of a text
     await index.apply(
         [
@@ -248,8 +259,8 @@ async def pages_hold_each_thread_once(store: Store) -> None:
 
 
 @check
-async def an_update_is_written_once(store: Store) -> None:
-    index = await _open_index(store)
+@_with_index
+async def an_update_is_written_once(index: SearchIndex) -> None:
     first = _thread("t", _run("r", "mug", input_tokens=5))
     assert await index.apply([first]) == 1
     assert await index.apply([first]) == 0
@@ -266,8 +277,8 @@ async def an_update_is_written_once(store: Store) -> None:
 
 
 @check
-async def a_title_is_replaced(store: Store) -> None:
-    index = await _open_index(store)
+@_with_index
+async def a_title_is_replaced(index: SearchIndex) -> None:
     title = EntryUpdate(is_title=True, started_ms=1, texts=("Holiday plans", "t"))
     await index.apply([_thread("t", title, _run("r", "mug"), tags=(tag("label", "old"),))])
     renamed = EntryUpdate(is_title=True, started_ms=1, texts=("Work", "t"))
@@ -281,9 +292,9 @@ async def a_title_is_replaced(store: Store) -> None:
 
 
 @check
-async def what_is_removed_is_not_found(store: Store) -> None:
+@_with_index
+async def what_is_removed_is_not_found(index: SearchIndex) -> None:
     """07/CO-42, in the index."""
-    index = await _open_index(store)
     updates = [_thread(name, _run(f"r-{name}", f"mug {name}", input_tokens=1)) for name in "abc"]
     await index.apply(updates)
     await index.remove(["a", "unknown"])
@@ -301,9 +312,9 @@ async def what_is_removed_is_not_found(store: Store) -> None:
 
 
 @check
-async def an_index_has_one_owner(store: Store) -> None:
+@_with_index
+async def an_index_has_one_owner(index: SearchIndex) -> None:
     """Two processes on one store: one of them indexes."""
-    index = await _open_index(store)
     assert await index.claim("one", 60, IndexState(pending=3, behind_ms=7))
     assert not await index.claim("two", 60, IndexState())
     assert await index.claim("one", 60, IndexState(pending=2, is_complete=True))
@@ -320,8 +331,8 @@ async def an_index_has_one_owner(store: Store) -> None:
 
 
 @check
-async def an_index_is_rebuilt_from_nothing(store: Store) -> None:
-    index = await _open_index(store)
+@_with_index
+async def an_index_is_rebuilt_from_nothing(index: SearchIndex) -> None:
     await index.apply([_thread("t", _run("r", "mug"))])
     await index.claim("one", 60, IndexState(is_complete=True))
     await index.rebuild("Asia/Kathmandu")
@@ -339,9 +350,9 @@ async def an_index_is_rebuilt_from_nothing(store: Store) -> None:
 
 
 @check
-async def sums_are_by_day_agent_model_and_user(store: Store) -> None:
+@_with_index
+async def sums_are_by_day_agent_model_and_user(index: SearchIndex) -> None:
     """A day is one of a named time zone: at 23:00 UTC it is the next one in Kathmandu."""
-    index = await _open_index(store)
     evening = 1_763_593_200_000  # 2025-11-19, 23:00 UTC
     given: list[dict[str, Any]] = [
         {"agent": "a", "model": "m", "user": "ann", "cost": NANOS, "input_tokens": 10},

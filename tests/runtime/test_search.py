@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from awaken.core.message import Role
 from awaken.core.search.query import SearchQuery, parse_search
 from awaken.core.store.commits import ThreadCommit
 from awaken.core.store.store import Store
+from awaken.core.store.threads import CommitView
 from awaken.core.thread import ThreadPatch
 from awaken.errors import InferenceFailed, InvalidRecord, InvalidSearch, SearchUnavailable
 from awaken.runtime.search.service import SearchHit
@@ -168,6 +170,37 @@ async def test_what_was_rewound_is_not_found(runtime: Runtime) -> None:
     await runtime.rebuild_search()
     for text, found in (("mug", []), ("cup", ["t"]), ("first", ["t"])):
         assert await threads(runtime, text) == found, text
+
+
+class RewindingStore(MemoryStore):
+    """Calls `between` once, when a thread's commits were read to find what is out of view and are
+    about to be read again for their texts."""
+
+    between: Callable[[], Awaitable[object]] | None = None
+    reads = 0
+
+    async def load_commits(self, thread_id: str, **options: Any) -> Sequence[CommitView]:
+        self.reads += 1
+        if self.reads == 3 and self.between is not None:
+            await self.between()
+        return await super().load_commits(thread_id, **options)
+
+
+async def test_a_thread_that_is_rewound_again_while_it_is_read_hides_both() -> None:
+    store = RewindingStore()
+    agent = Agent("desk", model=FunctionModel(answer))
+    async with Runtime([agent], store=store) as runtime:
+        for word in ("first", "mug", "jug"):
+            await runtime.run("desk", word, thread="t")
+        said = {message.text(): message.id for message in await runtime.messages("t")}
+        assert await threads(runtime, "mug") == await threads(runtime, "jug") == ["t"]
+        await runtime.run("desk", "cup", thread="t", rewind_to=said["jug"])
+        store.between = partial(runtime.run, "desk", "tin", thread="t", rewind_to=said["mug"])
+        store.reads = 0
+        await threads(runtime, "cup")
+        assert store.reads >= 3
+        for text, found in (("jug", []), ("mug", []), ("tin", ["t"]), ("first", ["t"])):
+            assert await threads(runtime, text) == found, text
 
 
 async def test_titles_labels_and_users_follow_their_changes(runtime: Runtime) -> None:

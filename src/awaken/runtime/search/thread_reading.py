@@ -30,6 +30,8 @@ class ThreadReading:
         self._is_reset = known is not None and (is_other or known.commits > head.commits)
         self._is_named = known is None or self._is_reset or known.revision != head.revision
         self._scope = ""
+        self._hidden_until = 0
+        """The position of the last commit that `_find_hidden` has read."""
 
     async def updates(self) -> AsyncIterator[ThreadUpdate]:
         thread = await self._store.load_thread(self._head.thread_id)
@@ -57,8 +59,11 @@ class ThreadReading:
         page: list[CommitView] = []
         events = self.at.events if self.at is not None and not self._is_reset else 0
         async for commit in self._commits(thread):
-            if commit.rewinds_to is not None and hidden is None:
-                raise _Rewound
+            if hidden is None:
+                if commit.rewinds_to is not None:
+                    raise _Rewound
+            elif commit.position > self._hidden_until:
+                break  # it may rewind the thread further: the next look begins here
             page.append(commit)
             events = max(events, commit.first_event + len(commit.events) - 1)
             if len(page) == PAGE:
@@ -126,6 +131,7 @@ class ThreadReading:
         self._is_reset = True
         spans: list[tuple[int, int]] = []
         async for commit in self._commits(thread):
+            self._hidden_until = commit.position
             if commit.rewinds_to is not None:
                 spans.append((commit.rewinds_to, commit.first_seq - 1))
         return find_hidden_spans(spans)
